@@ -1,0 +1,313 @@
+"""Settings: one frozen model per subsystem, read from YAML once at the edge, unknown keys refused by name.
+
+``load(path, overrides)`` merges ``configs/default.yaml``, the job's own file and ``key=value`` overrides, in that
+order. A wrong key names the nearest known one; a wrong value says what is allowed. Both raise ConfigError.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from .errors import ConfigError
+from .frames import GateMode
+
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
+Seconds = Annotated[float, Field(ge=0.0)]
+Count = Annotated[int, Field(ge=1)]
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIG_DIR = ROOT / "configs"
+
+
+class Settings(BaseModel):
+    """Base: frozen, no unknown keys."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+S = TypeVar("S", bound=Settings)
+
+
+class AudioSettings(Settings):
+    """Source and sink."""
+
+    channel: Literal["mix", "left", "right"] = "mix"
+    """Which channel of a stereo recording is the user."""
+    queue_frames: Count = 50
+    """Frames that may wait for the session; beyond it the oldest is dropped and counted."""
+
+
+class VoiceActivitySettings(Settings):
+    """webrtcvad with hysteresis."""
+
+    aggressiveness: Annotated[int, Field(ge=0, le=3)] = 2
+    start_s: Seconds = 0.06
+    """Voiced time within ``window_s`` that begins speech."""
+    window_s: Seconds = 0.12
+    pause_s: Seconds = 0.2
+    """Unvoiced time that declares a pause."""
+    preroll_s: Seconds = 0.3
+    """Audio before the declared onset that belongs to the turn."""
+
+
+class TurnSettings(Settings):
+    """Turn-end predictor and endpointing."""
+
+    predictor: Literal["smart_turn", "silence"] = "smart_turn"
+    model: str = "smart-turn-v3.2"
+    predict_at_s: tuple[Seconds, ...] = (0.2, 0.6, 1.0, 1.6)
+    """Silence lengths at which the predictor is asked again."""
+    sure: Probability = 0.8
+    """At this p_end or above the turn is confirmed after ``confirm_min_s`` of silence."""
+    unsure: Probability = 0.2
+    """At this p_end or below only after ``confirm_max_s``."""
+    confirm_min_s: Seconds = 0.7
+    confirm_max_s: Seconds = 1.8
+    max_turn_s: Seconds = 60.0
+    """A turn that never pauses (noise, a fan) is closed after this long."""
+    transcript_wait_s: Seconds = 3.0
+    """How long a confirmed turn waits for its transcript before it is given up."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> TurnSettings:
+        if not self.unsure < self.sure:
+            raise ValueError("turn.unsure must be below turn.sure")
+        if not self.confirm_min_s <= self.confirm_max_s:
+            raise ValueError("turn.confirm_min_s must not exceed turn.confirm_max_s")
+        return self
+
+
+class RecognizerSettings(Settings):
+    """Speech to text."""
+
+    kind: Literal["whisper", "reference"] = "whisper"
+    model: str = "whisper-tiny.en"
+    threads: Count = 2
+    partial_every_s: Seconds = 0.5
+    """New audio that starts the next partial."""
+    window_s: Annotated[float, Field(gt=0.5, le=30.0)] = 8.0
+    """Longest audio given to the encoder at once; older words of a long turn are settled before it slides."""
+    reference: Path | None = None
+    """Word timings (TSV) for ``kind: reference``."""
+
+
+class ActSettings(Settings):
+    """Dialogue-act classifier."""
+
+    model: str = "acts-dailydialog"
+
+
+class GateSettings(Settings):
+    """When to prepare."""
+
+    mode: GateMode = GateMode.AND
+    theta_end: Probability = 0.5
+    theta_deep: Probability = 0.5
+
+
+class EngineSettings(Settings):
+    """The language model."""
+
+    model: str = "smollm2-135m-instruct"
+    """A name from models/registry.yaml, or the path of a GGUF file."""
+    n_ctx: Annotated[int, Field(ge=128)] = 2048
+    n_batch: Count = 512
+    threads: Count = 2
+    max_reply_tokens: Count = 48
+    temperature: Annotated[float, Field(ge=0.0, le=5.0)] = 0.0
+    """0 is greedy."""
+    top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 0.95
+    top_k: Annotated[int, Field(ge=0)] = 40
+    seed: int = 20260923
+    follow: Literal["none", "full"] = "full"
+    """Whether the stable transcript is prefilled while the user speaks."""
+    system_prompt: str = (
+        "You are a friendly assistant in a spoken conversation. Answer in one or two short plain sentences."
+    )
+
+
+class SpeechSettings(Settings):
+    """Text to speech."""
+
+    kind: Literal["hibari", "piper"] = "hibari"
+    model: str = "joe-us-piper"
+    """Voice of the piper backend, a name from models/registry.yaml."""
+    speed: Annotated[float, Field(ge=0.5, le=2.0)] = 1.0
+    threads: Count = 1
+    first_phrase_words: Count = 3
+    """The first phrase may end at a comma once it has this many words."""
+    max_phrase_chars: Annotated[int, Field(ge=20)] = 160
+
+
+class BargeInSettings(Settings):
+    """Speech over the agent."""
+
+    min_speech_s: Seconds = 0.5
+    """Shorter speech over the agent is a backchannel and stops nothing."""
+
+
+class ClockSettings(Settings):
+    """Which clock drives the session."""
+
+    kind: Literal["real", "virtual"] = "virtual"
+    costs: str = "dev-host"
+    """A file name in configs/costs/ or a path; read by the virtual clock only."""
+    speed: Annotated[float, Field(ge=0.0)] = 0.0
+    """Virtual seconds per wall second; 0 is as fast as the models allow."""
+
+
+class DemoSettings(Settings):
+    """The scripted talk of ``pads demo``."""
+
+    script: str = "demo-script.yaml"
+    """A file name in configs/ or a path."""
+
+
+class RunSettings(Settings):
+    """Where run records go."""
+
+    dir: Path = Path("runs")
+
+
+class PadsSettings(Settings):
+    """Everything."""
+
+    audio: AudioSettings = AudioSettings()
+    vad: VoiceActivitySettings = VoiceActivitySettings()
+    turn: TurnSettings = TurnSettings()
+    asr: RecognizerSettings = RecognizerSettings()
+    acts: ActSettings = ActSettings()
+    gate: GateSettings = GateSettings()
+    engine: EngineSettings = EngineSettings()
+    speech: SpeechSettings = SpeechSettings()
+    barge_in: BargeInSettings = BargeInSettings()
+    clock: ClockSettings = ClockSettings()
+    demo: DemoSettings = DemoSettings()
+    run: RunSettings = RunSettings()
+
+
+class Costs(Settings):
+    """Declared cost of each kind of model work, in seconds; what the virtual clock advances by."""
+
+    note: str
+    """Where the numbers come from, with their tag."""
+    recognizer_base_s: Seconds
+    recognizer_per_audio_s: Seconds
+    """Per second of audio given to the encoder."""
+    predictor_call_s: Seconds
+    classifier_call_s: Seconds
+    prefill_base_s: Seconds
+    prefill_token_s: Seconds
+    decode_step_s: Seconds
+    shallow_step_s: Seconds
+    rollback_s: Seconds
+    synth_base_s: Seconds
+    synth_per_char_s: Seconds
+
+
+def load(job: str | Path | None = None, overrides: Iterable[str] = ()) -> PadsSettings:
+    """Read configs/default.yaml, then ``job`` (a name in configs/ or a path), then ``a.b=value`` overrides.
+
+    Raises ConfigError for an unknown key, a value out of range, a missing file or malformed YAML.
+    """
+    tree = _read_yaml(CONFIG_DIR / "default.yaml")
+    if job is not None:
+        tree = _merge(tree, _read_yaml(find_config(job)))
+    for override in overrides:
+        tree = _merge(tree, _parse_override(override))
+    return validate(PadsSettings, tree)
+
+
+def load_costs(name: str | Path) -> Costs:
+    """Read a cost file by its name in configs/costs/ or by path. Raises ConfigError."""
+    return validate(Costs, _read_yaml(find_config(name, "costs")))
+
+
+def find_config(name: str | Path, folder: str = "") -> Path:
+    """The path of a settings file given by path or by name in configs/[folder]. Raises ConfigError."""
+    as_path = Path(name)
+    candidates = [as_path, CONFIG_DIR / folder / as_path, CONFIG_DIR / folder / f"{name}.yaml"]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    known = ", ".join(sorted(p.stem for p in (CONFIG_DIR / folder).glob("*.yaml")))
+    raise ConfigError(f"settings file '{name}' not found; give a path or one of: {known}")
+
+
+def validate(model: type[S], tree: Mapping[str, Any]) -> S:
+    """Parse a plain tree into ``model``, or raise ConfigError with one line about the first fault."""
+    try:
+        return model.model_validate(tree)
+    except ValidationError as exc:
+        raise ConfigError(_first_fault(model, exc)) from None
+
+
+def _first_fault(model: type[BaseModel], exc: ValidationError) -> str:
+    fault = exc.errors()[0]
+    path = [str(part) for part in fault["loc"]]
+    name = ".".join(path)
+    if fault["type"] == "extra_forbidden":
+        known = _known_keys(model)
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+        hint = f"; did you mean '{near[0]}'?" if near else f"; known keys: {', '.join(known)}"
+        return f"unknown setting '{name}'{hint}"
+    if fault["type"] == "missing":
+        return f"setting '{name}' is missing"
+    reason = fault["msg"].removeprefix("Value error, ")
+    value = "" if isinstance(fault["input"], dict) else f" = {fault['input']!r}"
+    return f"setting '{name}'{value}: {reason}" if name else f"settings: {reason}"
+
+
+def _known_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
+    keys: list[str] = []
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            keys += _known_keys(kind, f"{prefix}{name}.")
+        else:
+            keys.append(prefix + name)
+    return keys
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise ConfigError(f"settings file '{path}' cannot be read: {exc.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"settings file '{path}' is not UTF-8 text") from None
+    except yaml.YAMLError as exc:
+        raise ConfigError(f"settings file '{path}' is not valid YAML: {' '.join(str(exc).split())}") from None
+    if tree is None:
+        return {}
+    if not isinstance(tree, dict):
+        raise ConfigError(f"settings file '{path}' must hold 'section: {{key: value}}'")
+    return tree
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def _parse_override(text: str) -> dict[str, Any]:
+    path, equals, raw = text.partition("=")
+    if not equals or not path.strip():
+        raise ConfigError(f"override '{text}' is not of the form section.key=value")
+    try:
+        value: Any = yaml.safe_load(raw) if raw else ""
+    except yaml.YAMLError:
+        value = raw
+    for part in reversed(path.strip().split(".")):
+        value = {part: value}
+    tree: dict[str, Any] = value
+    return tree
