@@ -16,6 +16,7 @@
     │   ├── EngineAborted       the running call was aborted on request
     │   ├── ContextFull         the text does not fit into the context
     │   └── EngineDead          the engine could not return to its last good mark
+    ├── WorkerBusy              more work was handed to a worker than it may queue
     └── WorkerStopped           work was handed to a worker that has been shut down
 
 Messages are one line: what happened, where, and what to do. Native errors are wrapped where they enter.
@@ -86,3 +87,7 @@ class EngineDead(EngineError):
 
 class WorkerStopped(PadsError):
     """A job was given to a worker after it was shut down."""
+
+
+class WorkerBusy(PadsError):
+    """A worker's bounded queue is full."""
