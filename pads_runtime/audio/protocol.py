@@ -29,6 +29,10 @@ class AudioSink(Protocol):
         """Drop everything not yet played; returns how many samples written since the last flush were played."""
         ...
 
+    def window(self, start_s: float, end_s: float) -> Samples:
+        """What was played in [start_s, end_s), as SAMPLE_RATE mono; shape (round((end_s - start_s) * SAMPLE_RATE),)."""
+        ...
+
     def close(self, now_s: float) -> None:
         """Finish the output. Idempotent."""
         ...

@@ -1,0 +1,224 @@
+"""From frames to facts: voice activity, predictor and recogniser, each in its own worker, none awaited by the audio.
+
+Frames go through voice activity one by one; what a turn-end prediction or a transcript needs is handed to its worker
+when that is free, and the answer is posted as an event when it arrives.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .aio import Channel, ChannelClosed, Worker
+from .asr.protocol import Recognizer
+from .audio.protocol import AudioSink, AudioSource
+from .clock import Clock
+from .config import Costs, PadsSettings
+from .frames import (
+    FRAME_S,
+    FRAME_SAMPLES,
+    SAMPLE_RATE,
+    AudioFrame,
+    Samples,
+    SpeechEvent,
+    SpeechPaused,
+    TranscriptUpdated,
+    TurnEndPredicted,
+)
+from .turn.protocol import TurnEndPredictor, VoiceActivity
+
+MIN_TAIL_S = 0.5
+"""Silence that always follows the source's end, so that the last word is heard as ended."""
+
+Heard = SpeechEvent | TranscriptUpdated | TurnEndPredicted
+
+
+@dataclass(frozen=True)
+class Hearing:
+    """The models that listen, with the workers that own them."""
+
+    clock: Clock
+    costs: Costs
+    settings: PadsSettings
+    source: AudioSource
+    sink: AudioSink
+    voice_activity: VoiceActivity
+    voice_activity_worker: Worker
+    predictor: TurnEndPredictor
+    predictor_worker: Worker
+    recognizer: Recognizer
+    recognizer_worker: Worker
+
+
+class Ears:
+    """Listens until the source ends and ``quiet`` says that nothing more is expected."""
+
+    def __init__(
+        self, hearing: Hearing, spawn: Callable[[Awaitable[Any]], None], post: Callable[[Heard], Awaitable[None]]
+    ) -> None:
+        self._h = hearing
+        self._spawn, self._post = spawn, post
+        preroll = round(hearing.settings.vad.preroll_s / FRAME_S)
+        self._preroll: deque[AudioFrame] = deque(maxlen=max(1, preroll))
+        self._turn: list[Samples] | None = None
+        self._turn_start_s = 0.0
+        self._turn_end_s = 0.0
+        self._speaking = False
+        self._last_voiced_s = 0.0
+        self._unpredicted: deque[AudioFrame] = deque(maxlen=round(8.0 / FRAME_S))
+        self._predicting = False
+        self._reading = False
+        self._read_until_s = 0.0
+        self._final_wanted = False
+
+    # ------------------------------------------------------------ told by the session
+
+    def end_turn(self) -> None:
+        """The turn is answered or closed: its audio is dropped, the next speech begins a new one."""
+        self._turn = None
+        self._final_wanted = False
+
+    async def confirm(self) -> None:
+        """The turn is confirmed: further speech is a start, and the transcript is wanted now at the latest."""
+        await self.next_speech_starts()
+        if self._turn is not None and self._read_until_s < self._turn_end_s and self._speaking:
+            self._request_final()
+
+    async def next_speech_starts(self) -> None:
+        """The next speech is SpeechStarted, whatever came before."""
+        await self._h.voice_activity_worker.run(self._h.voice_activity.end_turn)
+
+    # ------------------------------------------------------------ audio
+
+    async def pump(self, channel: Channel[AudioFrame], quiet: Callable[[], bool], tail_s: float) -> None:
+        """Move the source's frames to ``channel``, then silence until ``quiet``, for ``tail_s`` at most."""
+        last: AudioFrame | None = None
+        async for frame in self._h.source.frames():
+            await channel.put(frame)
+            last = frame
+        async for frame in self._silence(last, quiet, tail_s):
+            await channel.put(frame)
+        await channel.close()
+
+    async def _silence(
+        self, last: AudioFrame | None, quiet: Callable[[], bool], tail_s: float
+    ) -> AsyncIterator[AudioFrame]:
+        index, end_s = (last.index, last.end_s) if last else (-1, self._h.clock.now())
+        limit_s = end_s + tail_s
+        while end_s < limit_s and not (quiet() and limit_s - end_s < tail_s - MIN_TAIL_S):
+            index, end_s = index + 1, end_s + FRAME_S
+            await self._h.clock.sleep_until(end_s)
+            yield AudioFrame(np.zeros(FRAME_SAMPLES, np.int16), index, end_s)
+
+    async def listen(self, channel: Channel[AudioFrame]) -> None:
+        """Take frames from ``channel`` until it closes."""
+        next_index = 0
+        while True:
+            try:
+                frame = await channel.get()
+            except ChannelClosed:
+                return
+            if frame.index != next_index:
+                await self._h.predictor_worker.run(self._h.predictor.reset)  # frames were dropped: a gap
+                self._unpredicted.clear()
+            next_index = frame.index + 1
+            events = await self._h.voice_activity_worker.run(self._h.voice_activity.process, frame)
+            self._keep(frame)
+            for event in events:
+                await self._on_speech(event, frame)
+            self._predict(frame)
+            self._read(frame)
+
+    def _keep(self, frame: AudioFrame) -> None:
+        self._preroll.append(frame)
+        self._unpredicted.append(frame)
+        if self._turn is not None:
+            self._turn.append(frame.samples)
+            self._turn_end_s = frame.end_s
+
+    async def _on_speech(self, event: SpeechEvent, frame: AudioFrame) -> None:
+        if isinstance(event, SpeechPaused):
+            self._speaking = False
+            self._last_voiced_s = event.last_voiced_s
+            await self._post(event)
+            if self._turn is not None:
+                self._request_final()
+            return
+        self._speaking = True
+        self._final_wanted = False
+        if self._turn is None:
+            self._begin_turn(frame)
+        await self._post(event)
+
+    def _begin_turn(self, frame: AudioFrame) -> None:
+        self._turn = [kept.samples for kept in self._preroll]
+        self._turn_end_s = frame.end_s
+        self._turn_start_s = frame.end_s - len(self._turn) * FRAME_S
+        self._read_until_s = self._turn_start_s
+        start_s = self._turn_start_s
+        self._spawn(self._h.recognizer_worker.run(self._h.recognizer.begin, start_s))
+
+    # ------------------------------------------------------------ turn end
+
+    def _predict(self, frame: AudioFrame) -> None:
+        silence_s = None if self._speaking else frame.end_s - self._last_voiced_s
+        if self._turn is None or self._predicting or not self._h.predictor.wants(silence_s):
+            return
+        frames = list(self._unpredicted)
+        self._unpredicted.clear()
+        self._predicting = True
+        self._spawn(self._run_predictor(frames, silence_s))
+
+    async def _run_predictor(self, frames: list[AudioFrame], silence_s: float | None) -> None:
+        h = self._h
+        user = np.concatenate([frame.samples for frame in frames])
+        end_s = frames[-1].end_s
+        agent = h.sink.window(end_s - len(user) / SAMPLE_RATE, end_s)
+        try:
+            predicted = await h.predictor_worker.run(
+                h.predictor.update, user, agent, end_s, silence_s, cost=h.costs.predictor_call_s
+            )
+        finally:
+            self._predicting = False
+        await self._post(replace(predicted, t_s=h.clock.now()))
+
+    # ------------------------------------------------------------ words
+
+    def _request_final(self) -> None:
+        self._final_wanted = True
+        self._read_final()
+
+    def _read_final(self) -> None:
+        if self._final_wanted and not self._reading and self._turn is not None:
+            self._final_wanted = False
+            self._start_reading(final=True)
+
+    def _read(self, frame: AudioFrame) -> None:
+        self._read_final()
+        new_s = frame.end_s - self._read_until_s
+        if self._turn is None or self._reading or not self._speaking or new_s < self._h.settings.asr.partial_every_s:
+            return
+        self._start_reading(final=False)
+
+    def _start_reading(self, final: bool) -> None:
+        assert self._turn is not None
+        self._reading = True
+        self._read_until_s = self._turn_end_s
+        self._spawn(self._run_recognizer(np.concatenate(self._turn), self._turn_end_s, final))
+
+    async def _run_recognizer(self, audio: Samples, end_s: float, final: bool) -> None:
+        h = self._h
+        window_s = min(len(audio) / SAMPLE_RATE, h.settings.asr.window_s)
+        cost_s = h.costs.recognizer_base_s + h.costs.recognizer_per_audio_s * window_s
+        turn_start_s = self._turn_start_s
+        try:
+            heard = await h.recognizer_worker.run(h.recognizer.transcribe, audio, end_s, final, cost=cost_s)
+        finally:
+            self._reading = False
+        if self._turn is not None and self._turn_start_s == turn_start_s:
+            await self._post(replace(heard, t_s=h.clock.now()))
+        self._read_final()

@@ -1,0 +1,463 @@
+"""One conversation: the only place that knows all stages. Tasks, channels, workers, and their orderly end.
+
+::
+
+    pump ──frames──> listen ──events──> conduct ──actions──> Reply (engine, synthesiser, sink)
+                       │ spawns predictions and readings        │ posts progress back as events
+                       └────────────────────────────────────────┘
+
+``conduct`` alone changes the conversation: it feeds events and deadlines to the turn machine and performs what the
+machine says. Everything that happens is in the trace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .acts.protocol import ActClassifier
+from .aio import Channel, Overflow, Worker
+from .asr.protocol import Recognizer
+from .audio.protocol import AudioSink, AudioSource
+from .clock import Clock, VirtualLoop
+from .config import Costs, PadsSettings
+from .ears import Ears, Hearing
+from .engine.protocol import ReplyEngine
+from .errors import EngineAborted, PadsError
+from .frames import (
+    ActClassified,
+    AudioFrame,
+    Message,
+    PhraseSynthesized,
+    Role,
+    SpeechPaused,
+    SpeechResumed,
+    SpeechStarted,
+    TranscriptUpdated,
+    TurnEndPredicted,
+    TurnState,
+)
+from .gate import machine as m
+from .gate.premise import Premise, canonical, normalise
+from .reply import Reply, Splitter, Voice, engine_cost_s
+from .speech.protocol import Synthesizer
+from .trace import Trace
+from .turn.endpointing import confirm_after_s
+from .turn.protocol import TurnEndPredictor, VoiceActivity
+
+INBOX = 256
+TAIL_S = 30.0
+"""Silence after the source's end within which the last turn must be answered."""
+LAG_PERIOD_S = 0.01
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The parts of a conversation. The session owns them: it closes the engine and the sink."""
+
+    source: AudioSource
+    sink: AudioSink
+    voice_activity: VoiceActivity
+    predictor: TurnEndPredictor
+    recognizer: Recognizer
+    acts: ActClassifier
+    engine: ReplyEngine
+    synthesizer: Synthesizer
+    splitter: Callable[[], Splitter]
+
+
+class Session:
+    """``await Session(...).run()`` holds one conversation from the source's first frame to the last reply."""
+
+    def __init__(
+        self,
+        stages: Stages,
+        settings: PadsSettings,
+        costs: Costs,
+        clock: Clock,
+        trace: Trace,
+        on_reply: Callable[[int, str, str], None] | None = None,
+        on_idle: Callable[[], None] | None = None,
+    ) -> None:
+        """``on_reply(turn, user_text, agent_text)`` is called once per served reply, never for a discarded one;
+        ``on_idle()`` whenever the agent has nothing more to say."""
+        self._stages, self._settings, self._costs = stages, settings, costs
+        self._clock, self._trace = clock, trace
+        self._on_reply, self._on_idle = on_reply, on_idle
+        self._history: list[Message] = []
+        self._machine = m.TurnMachine(settings, settings_key(settings), lambda p: confirm_after_s(p, settings.turn))
+        self._inbox: asyncio.Queue[m.Event | None] = asyncio.Queue(INBOX)
+        self._workers = {name: Worker(name) for name in ("vad", "predictor", "recognizer", "acts", "engine", "speech")}
+        self._reply: Reply | None = None
+        self._reply_task: asyncio.Task[None] | None = None
+        self._following = False
+        self._classified = ""
+        self._open_jobs = 0
+        self.lags_s: list[float] = []
+        self.frames_dropped = 0
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """The rows so far: what the user said and what the agent was heard to say."""
+        return tuple(self._history)
+
+    # ------------------------------------------------------------ life
+
+    async def run(self) -> None:
+        """Hold the conversation. On any way out the trace is complete, workers stopped and the sink closed."""
+        self._trace.emit("session_started", self._clock.now(), settings=self._machine.settings_key)
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                await self._converse(group)
+        except BaseExceptionGroup as errors:
+            self._trace.emit("session_failed", self._clock.now(), error=_reason(errors))
+            raise _plain_error(errors) from None
+        finally:
+            await self._shut_down()
+
+    async def _converse(self, group: asyncio.TaskGroup) -> None:
+        channel: Channel[AudioFrame] = Channel(self._settings.audio.queue_frames, Overflow.DROP_OLDEST)
+        self._ears = Ears(self._hearing(), self._spawn, self._inbox.put)
+        pump = group.create_task(self._ears.pump(channel, self._quiet, TAIL_S))
+        listen = group.create_task(self._ears.listen(channel))
+        conduct = group.create_task(self._conduct())
+        lag = group.create_task(self._measure_lag())
+        await pump
+        await listen
+        self.frames_dropped = channel.dropped
+        await self._inbox.put(None)
+        await conduct
+        lag.cancel()
+
+    def _hearing(self) -> Hearing:
+        s, w = self._stages, self._workers
+        return Hearing(
+            clock=self._clock,
+            costs=self._costs,
+            settings=self._settings,
+            source=s.source,
+            sink=s.sink,
+            voice_activity=s.voice_activity,
+            voice_activity_worker=w["vad"],
+            predictor=s.predictor,
+            predictor_worker=w["predictor"],
+            recognizer=s.recognizer,
+            recognizer_worker=w["recognizer"],
+        )
+
+    def _voice(self) -> Voice:
+        s, w = self._stages, self._workers
+        return Voice(
+            clock=self._clock,
+            costs=self._costs,
+            engine=s.engine,
+            engine_worker=w["engine"],
+            synthesizer=s.synthesizer,
+            synthesizer_worker=w["speech"],
+            splitter=s.splitter,
+            sink=s.sink,
+        )
+
+    def _quiet(self) -> bool:
+        return self._machine.state is TurnState.IDLE and self._open_jobs == 0 and self._inbox.empty()
+
+    async def _shut_down(self) -> None:
+        now_s = self._clock.now()
+        self._stages.engine.abort()
+        if self._reply_task is not None:
+            self._reply_task.cancel()
+            await asyncio.wait({self._reply_task}, timeout=0.5)
+        for worker in self._workers.values():
+            worker.stop(timeout_s=0.0)
+        self._stages.sink.close(now_s)
+        if self._workers["engine"].stop(timeout_s=0.4):  # its thread has ended: nothing uses the context any more
+            self._stages.engine.close()
+        self._trace.emit("session_ended", now_s, frames_dropped=self.frames_dropped)
+
+    def _spawn(self, work: Awaitable[Any]) -> None:
+        async def guarded() -> None:
+            self._open_jobs += 1
+            try:
+                await work
+            finally:
+                self._open_jobs -= 1
+
+        self._group.create_task(guarded())
+
+    async def _measure_lag(self) -> None:
+        """How late the event loop wakes a sleeper; only wall time can tell."""
+        loop = asyncio.get_running_loop()
+        if isinstance(loop, VirtualLoop):
+            return
+        while True:
+            due_s = loop.time() + LAG_PERIOD_S
+            await asyncio.sleep(LAG_PERIOD_S)
+            self.lags_s.append(max(0.0, loop.time() - due_s))
+            if len(self.lags_s) > 100_000:
+                del self.lags_s[:50_000]
+
+    # ------------------------------------------------------------ events to actions
+
+    async def _conduct(self) -> None:
+        while True:
+            event = await self._next()
+            if event is _END:
+                return
+            before = self._machine.state
+            if isinstance(event, _Deadline):
+                actions = self._machine.tick(self._clock.now())
+            else:
+                self._record(event)
+                actions = self._machine.on(event)
+            for action in actions:
+                await self._perform(action)
+            if isinstance(event, TranscriptUpdated):
+                self._use_transcript(event)
+            if self._machine.state is not before:
+                self._on_state(before)
+
+    async def _next(self) -> Any:
+        deadline_s = self._machine.deadline_s()
+        wait_s = None if deadline_s is None else max(0.0, deadline_s - self._clock.now())
+        try:
+            async with asyncio.timeout(wait_s):
+                event = await self._inbox.get()
+        except TimeoutError:
+            return _Deadline()
+        return _END if event is None else event
+
+    def _on_state(self, before: TurnState) -> None:
+        state = self._machine.state
+        self._emit("state_changed", turn=self._machine.turn, before=before.value, state=state.value)
+        if state is TurnState.IDLE:
+            self._ears.end_turn()
+            if self._on_idle is not None:
+                self._on_idle()
+
+    def _record(self, event: m.Event) -> None:
+        match event:
+            case SpeechStarted():
+                self._emit("speech_started", onset_s=event.onset_s)
+            case SpeechResumed():
+                self._emit("speech_resumed", onset_s=event.onset_s)
+            case SpeechPaused():
+                self._emit("speech_paused", last_voiced_s=event.last_voiced_s)
+            case TurnEndPredicted():
+                self._emit("turn_end_predicted", p_end=event.p_end, audio_end_s=event.audio_end_s)
+            case TranscriptUpdated():
+                fields = {"stable": event.stable, "unstable": event.unstable, "final": event.final}
+                self._emit("transcript_updated", **fields, audio_end_s=event.audio_end_s)
+            case ActClassified():
+                self._emit("act_classified", p_deep=event.p_deep, text=event.text)
+
+    def _use_transcript(self, event: TranscriptUpdated) -> None:
+        if self._machine.state not in (TurnState.LISTENING, TurnState.PAUSED):
+            return
+        text = normalise(event.text)
+        if text and text != self._classified:
+            self._classified = text
+            self._spawn(self._classify(event.text))
+        if self._settings.engine.follow == "full" and event.stable and self._reply is None and not self._following:
+            self._following = True
+            self._spawn(self._follow(canonical(event.stable)))
+
+    async def _classify(self, text: str) -> None:
+        p_deep = await self._workers["acts"].run(self._stages.acts.p_deep, text, cost=self._costs.classifier_call_s)
+        await self._inbox.put(ActClassified(self._clock.now(), p_deep, text))
+
+    async def _follow(self, text: str) -> None:
+        messages = [*self._prompt(self._history), Message(Role.USER, text)]
+        try:
+            # A branch that is cancelled while this waits in line aborts it too; what was prefilled by then is kept.
+            with contextlib.suppress(EngineAborted):
+                await self._workers["engine"].run(
+                    self._stages.engine.follow, messages, cost=lambda counts: engine_cost_s(counts, self._costs)
+                )
+        finally:
+            self._following = False
+
+    def _prompt(self, history: Sequence[Message]) -> list[Message]:
+        return [Message(Role.SYSTEM, self._settings.engine.system_prompt), *history]
+
+    # ------------------------------------------------------------ actions
+
+    async def _perform(self, action: m.Action) -> None:
+        match action:
+            case m.Prepare():
+                self._emit("branch_opened", turn=action.turn, text=action.premise.text)
+                self._begin_reply(action.turn, action.premise)
+            case m.Discard():
+                await self._discard(action.reason)
+            case m.Confirm():
+                self._emit("turn_confirmed", turn=action.turn, last_voiced_s=action.last_voiced_s)
+                await self._ears.confirm()
+            case m.Commit():
+                self._commit()
+            case m.Answer():
+                self._emit("reply_opened", turn=action.turn, text=action.premise.text)
+                self._begin_reply(action.turn, action.premise).committed.set()
+            case m.Interrupt():
+                await self._interrupt(action.reason)
+            case m.Reopen():
+                await self._withdraw_unheard("the turn was not over")
+                self._emit("turn_reopened", turn=action.turn)
+            case m.Close():
+                self._emit("turn_closed", turn=action.turn, reason=action.reason)
+            case m.Ignore():
+                self._emit("speech_ignored", turn=action.turn, reason=action.reason)
+                self._ears.end_turn()
+                await self._ears.next_speech_starts()
+
+    def _begin_reply(self, turn: int, premise: Premise) -> Reply:
+        reply = Reply(self._voice(), self, turn, premise, seed_for(self._settings.engine.seed, turn))
+        messages = [*self._prompt(premise.history), Message(Role.USER, premise.text)]
+        self._reply = reply
+        self._reply_task = self._group.create_task(self._guard(reply.run(messages)))
+        return reply
+
+    async def _guard(self, work: Awaitable[None]) -> None:
+        self._open_jobs += 1
+        try:
+            await work
+        finally:
+            self._open_jobs -= 1
+
+    def _commit(self) -> None:
+        reply = self._reply
+        assert reply is not None
+        self._emit("reply_committed", turn=reply.turn, tokens=reply.tokens, generated=reply.generated)
+        reply.committed.set()
+
+    async def _stop_reply(self) -> Reply | None:
+        reply, task = self._reply, self._reply_task
+        self._reply = self._reply_task = None
+        if reply is not None and task is not None:
+            task.cancel()
+            await asyncio.wait({task})
+        return reply
+
+    async def _discard(self, reason: str) -> None:
+        began_s = self._clock.now()
+        reply = await self._stop_reply()
+        if reply is None:
+            return
+        await reply.withdraw()
+        took_ms = (self._clock.now() - began_s) * 1000
+        cost = {"tokens": reply.tokens, "cpu_ms": reply.cpu_s * 1000, "discard_ms": took_ms}
+        self._emit("branch_discarded", turn=reply.turn, reason=reason, **cost)
+
+    async def _withdraw_unheard(self, reason: str) -> None:
+        """A confirmed reply of which nothing was played: as if it had never been."""
+        reply = await self._stop_reply()
+        if reply is None:
+            return
+        self._stages.sink.flush(self._clock.now())
+        await reply.withdraw()
+        self._emit("reply_withdrawn", turn=reply.turn, reason=reason, tokens=reply.tokens, cpu_ms=reply.cpu_s * 1000)
+
+    async def _interrupt(self, reason: str) -> None:
+        now_s = self._clock.now()
+        reply = self._reply
+        if reply is None:
+            return
+        if not reply.spoken:
+            await self._withdraw_unheard(reason)
+            return
+        played = self._stages.sink.flush(now_s)
+        await self._stop_reply()
+        await reply.stop()
+        heard = reply.played_text(played)
+        fields = {"reason": reason, "heard": heard, "played_s": played / self._stages.sink.sample_rate}
+        self._emit("reply_interrupted", turn=reply.turn, **fields)
+        self._serve(reply, heard)
+
+    def _serve(self, reply: Reply, heard: str) -> None:
+        """Write the turn into the history: one row of the user's, one of the agent's if anything was heard."""
+        self._history.append(Message(Role.USER, reply.premise.text))
+        if heard:
+            self._history.append(Message(Role.AGENT, heard))
+        self._machine.history = tuple(self._history)
+        if self._on_reply is not None:
+            self._on_reply(reply.turn, reply.premise.text, heard)
+
+    # ------------------------------------------------------------ a reply's progress (ReplyObserver)
+
+    def first_token(self, reply: Reply) -> None:
+        self._emit("first_token", turn=reply.turn)
+
+    def progressed(self, reply: Reply) -> None:
+        if reply.committed.is_set():
+            self._post_now(m.ReplyProgressed(self._clock.now()))
+
+    def phrase_ready(self, reply: Reply, phrase: PhraseSynthesized) -> None:
+        self._emit("phrase_ready", turn=reply.turn, text=phrase.text, s=len(phrase.samples) / phrase.sample_rate)
+
+    def generated(self, reply: Reply) -> None:
+        self._emit("reply_generated", turn=reply.turn, text=reply.text.strip(), tokens=reply.tokens)
+
+    def playback_started(self, reply: Reply) -> None:
+        self._emit("playback_started", turn=reply.turn)
+        self._ears.end_turn()
+        self._post_now(m.PlaybackStarted(self._clock.now()))
+
+    def playback_finished(self, reply: Reply) -> None:
+        if reply is not self._reply:
+            return
+        self._reply = self._reply_task = None
+        self._stages.sink.flush(self._clock.now())
+        self._emit("playback_finished", turn=reply.turn, text=reply.text.strip(), tokens=reply.tokens)
+        self._serve(reply, reply.text.strip())
+        self._post_now(m.PlaybackFinished(self._clock.now()))
+
+    def failed(self, reply: Reply, error: PadsError) -> None:
+        if reply is not self._reply:
+            return
+        self._reply = self._reply_task = None
+        self._emit("reply_failed", turn=reply.turn, error=str(error))
+        self._spawn(self._recover(reply))
+
+    async def _recover(self, reply: Reply) -> None:
+        await reply.withdraw()
+        await self._inbox.put(m.ReplyFailed(self._clock.now()))
+
+    def _post_now(self, event: m.Event) -> None:
+        self._inbox.put_nowait(event)
+
+    def _emit(self, kind: str, **fields: Any) -> None:
+        self._trace.emit(kind, self._clock.now(), **fields)
+
+
+class _Deadline:
+    """The machine's deadline has come."""
+
+
+_END = object()
+
+
+def seed_for(session_seed: int, turn: int) -> int:
+    """The seed of one turn's reply: the same whether and however often the reply was prepared."""
+    return int(np.random.SeedSequence([session_seed, turn]).generate_state(1, np.uint64)[0])
+
+
+def settings_key(settings: PadsSettings) -> str:
+    """Everything about the model and the prompt that a reply depends on besides history and words."""
+    e = settings.engine
+    return f"{e.model}|{e.n_ctx}|{e.max_reply_tokens}|{e.temperature}|{e.top_p}|{e.top_k}|{e.seed}|{e.system_prompt}"
+
+
+def _reason(errors: BaseExceptionGroup[BaseException]) -> str:
+    error = _plain_error(errors)
+    return f"{type(error).__name__}: {error}"
+
+
+def _plain_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = errors
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
