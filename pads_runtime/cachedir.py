@@ -1,4 +1,4 @@
-"""Where PADS keeps what it can fetch or build again. Standard library only: set-up runs before anything is installed."""
+"""Where PADS keeps what it can fetch or build again. Standard library only: set-up imports it first."""
 
 from __future__ import annotations
 
