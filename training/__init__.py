@@ -1,0 +1,1 @@
+"""Offline training. Imports the runtime's types; the runtime never imports this."""

@@ -1,0 +1,1 @@
+"""Fits the dialogue-act classifier on DailyDialog."""
