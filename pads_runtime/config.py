@@ -46,10 +46,10 @@ class AudioSettings(Settings):
 class VoiceActivitySettings(Settings):
     """webrtcvad with hysteresis."""
 
-    aggressiveness: Annotated[int, Field(ge=0, le=3)] = 2
-    start_s: Seconds = 0.06
+    aggressiveness: Annotated[int, Field(ge=0, le=3)] = 3
+    start_s: Seconds = 0.1
     """Voiced time within ``window_s`` that begins speech."""
-    window_s: Seconds = 0.12
+    window_s: Seconds = 0.2
     pause_s: Seconds = 0.2
     """Unvoiced time that declares a pause."""
     preroll_s: Seconds = 0.3
