@@ -216,9 +216,9 @@ def load(job: str | Path | None = None, overrides: Iterable[str] = ()) -> PadsSe
 
     Raises ConfigError for an unknown key, a value out of range, a missing file or malformed YAML.
     """
-    tree = _read_yaml(CONFIG_DIR / "default.yaml")
+    tree = read_yaml(CONFIG_DIR / "default.yaml")
     if job is not None:
-        tree = _merge(tree, _read_yaml(find_config(job)))
+        tree = _merge(tree, read_yaml(find_config(job)))
     for override in overrides:
         tree = _merge(tree, _parse_override(override))
     return validate(PadsSettings, tree)
@@ -226,7 +226,7 @@ def load(job: str | Path | None = None, overrides: Iterable[str] = ()) -> PadsSe
 
 def load_costs(name: str | Path) -> Costs:
     """Read a cost file by its name in configs/costs/ or by path. Raises ConfigError."""
-    return validate(Costs, _read_yaml(find_config(name, "costs")))
+    return validate(Costs, read_yaml(find_config(name, "costs")))
 
 
 def find_config(name: str | Path, folder: str = "") -> Path:
@@ -275,7 +275,8 @@ def _known_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
     return keys
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file as a plain tree. Raises ConfigError."""
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as exc:

@@ -383,6 +383,7 @@ class Session:
         if heard:
             self._history.append(Message(Role.AGENT, heard))
         self._machine.history = tuple(self._history)
+        self._emit("reply_served", turn=reply.turn, user=reply.premise.text, agent=heard)
         if self._on_reply is not None:
             self._on_reply(reply.turn, reply.premise.text, heard)
 

@@ -1,0 +1,120 @@
+"""From settings to stages: which class stands behind each Protocol, and where its model is.
+
+Heavy libraries are imported here, when a conversation is wanted, and not before.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .acts.protocol import ActClassifier
+from .asr.protocol import Recognizer
+from .audio.protocol import AudioSink, AudioSource
+from .config import ActSettings, EngineSettings, PadsSettings, RecognizerSettings, SpeechSettings, TurnSettings
+from .engine.protocol import ReplyEngine
+from .errors import ConfigError
+from .models import Registry
+from .session import Stages
+from .speech.protocol import Synthesizer
+from .turn.protocol import TurnEndPredictor
+
+
+def stages(
+    settings: PadsSettings, registry: Registry, source: AudioSource, sink: AudioSink, synthesizer: Synthesizer
+) -> Stages:
+    """All parts of a conversation, loaded. Raises ModelError, SetupError, ConfigError."""
+    from .speech.phrases import PhraseSplitter
+    from .turn.voice_activity import WebRtcVoiceActivity
+
+    return Stages(
+        source=source,
+        sink=sink,
+        voice_activity=WebRtcVoiceActivity(settings.vad),
+        predictor=predictor(settings.turn, registry),
+        recognizer=recognizer(settings.asr, registry),
+        acts=acts(settings.acts, registry),
+        engine=engine(settings.engine, registry),
+        synthesizer=synthesizer,
+        splitter=lambda: PhraseSplitter(settings.speech.first_phrase_words, settings.speech.max_phrase_chars),
+    )
+
+
+def engine(settings: EngineSettings, registry: Registry) -> ReplyEngine:
+    """The language model."""
+    from .engine.engine import LlamaEngine
+
+    return LlamaEngine.load(registry.resolve(settings.model), settings)
+
+
+def predictor(settings: TurnSettings, registry: Registry) -> TurnEndPredictor:
+    """The turn-end predictor."""
+    if settings.predictor == "silence":
+        from .turn.silence import SilencePredictor
+
+        return SilencePredictor(settings.predict_at_s)
+    from .turn.smart_turn import SmartTurnPredictor
+
+    return SmartTurnPredictor(registry.resolve(settings.model), settings.predict_at_s)
+
+
+def recognizer(settings: RecognizerSettings, registry: Registry) -> Recognizer:
+    """Speech to text."""
+    if settings.kind == "reference":
+        if settings.reference is None:
+            raise ConfigError("asr.kind is 'reference' but asr.reference names no file of word timings")
+        from .asr.reference import ReferenceRecognizer
+
+        return ReferenceRecognizer.from_file(settings.reference)
+    from .asr.whisper import WhisperRecognizer
+
+    return WhisperRecognizer(registry.resolve(settings.model), settings)
+
+
+def acts(settings: ActSettings, registry: Registry) -> ActClassifier:
+    """The dialogue-act classifier."""
+    from .acts.classifier import TfidfActClassifier
+
+    return TfidfActClassifier.load(registry.resolve(settings.model))
+
+
+def synthesizer(settings: SpeechSettings, registry: Registry) -> Synthesizer:
+    """Text to speech."""
+    if settings.kind == "piper":
+        from .speech.piper_voice import PiperVoice
+
+        return PiperVoice(_only_onnx(registry.resolve(settings.model)), settings)
+    from .speech.hibari_voice import HibariVoice
+
+    return HibariVoice(settings)
+
+
+def model_hashes(settings: PadsSettings, registry: Registry) -> dict[str, str]:
+    """sha256 of every model the settings use, as the registry states them; a path outside it is hashed."""
+    names = [settings.engine.model, settings.acts.model]
+    if settings.turn.predictor == "smart_turn":
+        names.append(settings.turn.model)
+    if settings.asr.kind == "whisper":
+        names.append(settings.asr.model)
+    names.append("hibari-heart" if settings.speech.kind == "hibari" else settings.speech.model)
+    hashes: dict[str, str] = {}
+    for name in names:
+        if name in registry.entries:
+            for file in registry.entry(name).files:
+                hashes[f"{name}/{file.name}"] = file.sha256 or "not pinned"
+        else:
+            hashes[name] = _sha256(Path(name))
+    return hashes
+
+
+def _sha256(path: Path) -> str:
+    import hashlib
+
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return "unreadable"
+
+
+def _only_onnx(path: Path) -> Path:
+    return next(path.glob("*.onnx"), path) if path.is_dir() else path

@@ -1,0 +1,152 @@
+"""Whole talks from start to record: the demo, a replay, each leaving its run folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from . import assemble, clock, timeline
+from .audio.files import read_audio
+from .audio.sink import WavSink, write_conversation
+from .audio.source import SamplesSource
+from .clock import LoopClock
+from .config import PadsSettings, load_costs
+from .demo import DemoScript, ScriptedUser, Utterance, load_script, speak_script
+from .errors import InputError, PadsError
+from .frames import FRAME_S, SAMPLE_RATE, Samples
+from .models import Registry
+from .runs import RunRecord, command_line
+from .session import Session
+from .speech.protocol import Synthesizer
+from .summary import summarise
+from .trace import Trace
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Talk:
+    """What a talk left behind: its figures and its run folder."""
+
+    summary: dict[str, Any]
+    folder: Path
+
+
+def demo(settings: PadsSettings, progress: Progress, name: str = "demo") -> Talk:
+    """Hold the scripted talk. Raises PadsError."""
+    script = load_script(settings.demo.script)
+    purpose = "scripted talk: a synthesised user with pauses inside and at the end of turns"
+    with _record(settings, name, purpose) as record:
+        registry = Registry.load()
+        progress("loading models")
+        voice = assemble.synthesizer(settings.speech, registry)
+        utterances = speak_script(script, voice)
+        progress(f"talking: {len(utterances)} turns, {settings.clock.kind} clock")
+        return _hold(settings, registry, record, voice, lambda c: _Scripted(script, utterances, c))
+
+
+def replay(settings: PadsSettings, path: Path, progress: Progress) -> Talk:
+    """Let a recording be the user. Raises PadsError."""
+    purpose = f"replay of {path.name}"
+    with _record(settings, f"replay-{path.stem}", purpose) as record:
+        samples = read_audio(path, settings.audio.channel)
+        if len(samples) < SAMPLE_RATE * FRAME_S:
+            raise InputError(f"'{path}' is shorter than one frame of {FRAME_S * 1000:.0f} ms; nothing can be heard in it")
+        registry = Registry.load()
+        progress("loading models")
+        voice = assemble.synthesizer(settings.speech, registry)
+        progress(f"replaying {len(samples) / SAMPLE_RATE:.1f} s, {settings.clock.kind} clock")
+        return _hold(settings, registry, record, voice, lambda c: _Recorded(samples, c))
+
+
+class _Scripted:
+    """The scripted user as a talk's first party."""
+
+    def __init__(self, script: DemoScript, utterances: Sequence[Utterance], clock_: LoopClock) -> None:
+        self.source = ScriptedUser(utterances, script.gap_s, clock_)
+        self.on_idle: Callable[[], None] | None = self.source.agent_idle
+
+    def samples(self) -> Samples:
+        return np.concatenate(self.source.heard)
+
+    def speech_ends_s(self) -> Sequence[float]:
+        return self.source.speech_ends_s
+
+
+class _Recorded:
+    """A recording as a talk's first party."""
+
+    def __init__(self, samples: Samples, clock_: LoopClock) -> None:
+        self.source = SamplesSource(samples, clock_)
+        self.on_idle: Callable[[], None] | None = None
+        self._samples = samples
+
+    def samples(self) -> Samples:
+        return self._samples
+
+    def speech_ends_s(self) -> Sequence[float]:
+        return ()
+
+
+def _hold(
+    settings: PadsSettings,
+    registry: Registry,
+    record: RunRecord,
+    voice: Synthesizer,
+    party: Callable[[LoopClock], _Scripted | _Recorded],
+) -> Talk:
+    costs = load_costs(settings.clock.costs)
+    wall_s = time.monotonic()
+
+    async def main() -> dict[str, Any]:
+        clock_ = LoopClock()
+        user = party(clock_)
+        sink = WavSink(voice.sample_rate)
+        with Trace(record.trace_path) as trace:
+            parts = assemble.stages(settings, registry, user.source, sink, voice)
+            session = Session(parts, settings, costs, clock_, trace, on_idle=user.on_idle)
+            try:
+                await session.run()
+            finally:
+                summary = summarise(trace.events, user.speech_ends_s(), session.lags_s)
+                heard = user.samples()
+                agent = sink.render(max(len(heard) / SAMPLE_RATE, sink.end_s))
+                write_conversation(record.path / "conversation.wav", heard, agent, voice.sample_rate)
+                timeline.write(record.path / "timeline.html", trace.events, summary, record.path.name)
+            return summary
+
+    summary = clock.run(main, virtual=settings.clock.kind == "virtual", speed=settings.clock.speed)
+    summary = {
+        "run": str(record.path),
+        "clock": settings.clock.kind,
+        "gate": settings.gate.mode.value,
+        **summary,
+        "wall_s": round(time.monotonic() - wall_s, 3),
+        "peak_rss_mb": peak_rss_mb(),
+    }
+    record.metrics(**{key: value for key, value in summary.items() if key != "per_turn"})
+    for row in summary["per_turn"]:
+        record.metrics(**row)
+    return Talk(summary, record.path)
+
+
+def _record(settings: PadsSettings, name: str, purpose: str) -> RunRecord:
+    try:
+        hashes = assemble.model_hashes(settings, Registry.load())
+    except PadsError as exc:
+        hashes = {"error": str(exc)}
+    return RunRecord.begin(name, purpose, settings, hashes, command_line())
+
+
+def peak_rss_mb() -> float:
+    """Peak resident memory of this process so far, in MB (10^6 bytes)."""
+    import resource
+
+    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(max(peak_kb * 1024, psutil.Process().memory_info().rss) / 1e6, 1)
