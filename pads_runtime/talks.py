@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import psutil
@@ -15,10 +15,11 @@ from . import assemble, clock, timeline
 from .audio.files import read_audio
 from .audio.sink import WavSink, write_conversation
 from .audio.source import SamplesSource
+from .chat import Chat, chat_summary, typed_lines
 from .clock import LoopClock
 from .config import PadsSettings, load_costs
 from .demo import DemoScript, ScriptedUser, Utterance, load_script, speak_script
-from .errors import InputError, PadsError
+from .errors import ContextFull, InputError, PadsError
 from .frames import FRAME_S, SAMPLE_RATE, Samples
 from .models import Registry
 from .runs import RunRecord, command_line
@@ -57,7 +58,9 @@ def replay(settings: PadsSettings, path: Path, progress: Progress) -> Talk:
     with _record(settings, f"replay-{path.stem}", purpose) as record:
         samples = read_audio(path, settings.audio.channel)
         if len(samples) < SAMPLE_RATE * FRAME_S:
-            raise InputError(f"'{path}' is shorter than one frame of {FRAME_S * 1000:.0f} ms; nothing can be heard in it")
+            raise InputError(
+                f"'{path}' is shorter than one frame of {FRAME_S * 1000:.0f} ms; nothing can be heard in it"
+            )
         registry = Registry.load()
         progress("loading models")
         voice = assemble.synthesizer(settings.speech, registry)
@@ -150,3 +153,40 @@ def peak_rss_mb() -> float:
 
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(max(peak_kb * 1024, psutil.Process().memory_info().rss) / 1e6, 1)
+
+
+def chat(
+    settings: PadsSettings, stream: BinaryIO, progress: Progress, show: Callable[[str], None] | None
+) -> dict[str, Any]:
+    """Typed turns from ``stream``. With ``show`` replies appear as they come, and on a terminal errors end no talk."""
+    with _record(settings, "chat", "typed turns") as record:
+        registry = Registry.load()
+        progress("loading models")
+        engine = assemble.engine(settings.engine, registry)
+        acts = assemble.acts(settings.acts, registry)
+
+        async def main() -> dict[str, Any]:
+            with Trace(record.trace_path) as trace:
+                talk = Chat(engine, acts, settings, LoopClock(), trace)
+                try:
+                    await _type(talk, stream, show)
+                finally:
+                    talk.close()
+                    for turn in talk.turns:
+                        record.metrics(**asdict(turn))
+                return chat_summary(talk.turns)
+
+        return {"run": str(record.path), **clock.run(main, virtual=False)}
+
+
+async def _type(talk: Chat, stream: BinaryIO, show: Callable[[str], None] | None) -> None:
+    person = show is not None and stream.isatty()
+    async for text in typed_lines(stream, (lambda: show("you> ")) if show is not None and person else lambda: None):
+        try:
+            await talk.say(text, show or (lambda _: None))
+        except (ContextFull, InputError) as exc:
+            if show is None or not person:
+                raise
+            show(f"error: {exc}")
+        if show is not None:
+            show("\n")

@@ -1,0 +1,147 @@
+"""The ``pads`` command. Results go to stdout (with --json: one JSON object), progress and errors to stderr.
+
+Exit codes: 0 done, 1 it could not be done, 2 the command line or a setting is wrong, 130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+
+from . import __version__
+from .cli_models import models_app
+from .config import PadsSettings, load
+from .errors import PadsError
+
+app = typer.Typer(
+    name="pads",
+    help="A spoken-dialogue runtime that prepares its reply while the person pauses.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.add_typer(models_app, name="models")
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout; progress on stderr.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. gate.theta_end=0.8; may be repeated."),
+]
+Config = Annotated[str | None, typer.Option("--config", help="A settings file: a name in configs/ or a path.")]
+ClockKind = Annotated[str | None, typer.Option("--clock", help="real or virtual; same as --set clock.kind=...")]
+
+
+@app.command()
+def demo(
+    as_json: Json = False,
+    overrides: Set = None,
+    config: Config = None,
+    clock: ClockKind = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Also without speculation, side by side.")] = False,
+) -> None:
+    """A short scripted talk: a synthesised user with pauses, answered by PADS. Needs no microphone and no recording."""
+    from . import report, talks
+
+    settings = _settings("demo", overrides, config, clock)
+    if not compare:
+        talk = talks.demo(settings, _progress)
+        _finish(talk.summary, as_json, lambda console: report.talk(console, talk))
+        return
+    plain = settings.model_copy(update={"gate": settings.gate.model_copy(update={"mode": "never"})})
+    plain = PadsSettings.model_validate(plain.model_dump())
+    pair = (talks.demo(settings, _progress, "demo"), talks.demo(plain, _progress, "demo-plain"))
+    both = report.compared(pair[0].summary, pair[1].summary)
+    _finish(both, as_json, lambda console: report.comparison(console, pair[0], pair[1]))
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A recording: WAV, FLAC or another common format, any rate.")],
+    as_json: Json = False,
+    overrides: Set = None,
+    config: Config = None,
+    clock: ClockKind = None,
+) -> None:
+    """Let a recording be the user, and answer it. Writes the conversation, its trace and a page to look at."""
+    from . import report, talks
+
+    talk = talks.replay(_settings("replay", overrides, config, clock), file, _progress)
+    _finish(talk.summary, as_json, lambda console: report.talk(console, talk))
+
+
+@app.command()
+def chat(as_json: Json = False, overrides: Set = None, config: Config = None) -> None:
+    """Typed turns through the same engine and gate. Ends with end-of-file (Ctrl-D)."""
+    from . import talks
+
+    settings = _settings("chat", overrides, config, "real")
+    summary = talks.chat(settings, sys.stdin.buffer, _progress, show=None if as_json else _show)
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """What is missing or slow on this machine, and what to do about it."""
+    from .doctor import doctor as examine
+
+    raise typer.Exit(examine(as_json))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+def main() -> int:
+    """The command line's entry: one line for every expected error, never a traceback."""
+    try:
+        result = app(standalone_mode=False)
+    except PadsError as exc:
+        return _fail(exc, exc.exit_code)
+    except click.ClickException as exc:
+        exc.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("stopped; the run record holds what was done", 130)
+    except BrokenPipeError:
+        return 1
+    except MemoryError:
+        return _fail("out of memory; use a smaller model or --set engine.n_ctx=1024", 1)
+    return result if isinstance(result, int) else 0
+
+
+def _settings(job: str, overrides: list[str] | None, config: str | None, clock: str | None) -> PadsSettings:
+    more = [] if clock is None else [f"clock.kind={clock}"]
+    return load(config or job, [*more, *(overrides or [])])
+
+
+def _finish(summary: dict[str, Any], as_json: bool, show: Any) -> None:
+    if as_json:
+        print(json.dumps(summary, ensure_ascii=False))
+    else:
+        show(Console())
+
+
+def _progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _show(text: str) -> None:
+    print(text, end="", flush=True)
+
+
+def _fail(message: object, code: int) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
