@@ -67,7 +67,7 @@ def recognizer(settings: RecognizerSettings, registry: Registry) -> Recognizer:
         return ReferenceRecognizer.from_file(settings.reference)
     from .asr.whisper import WhisperRecognizer
 
-    return WhisperRecognizer(registry.resolve(settings.model), settings)
+    return WhisperRecognizer(registry.resolve(settings.model), settings.threads, settings.window_s)
 
 
 def acts(settings: ActSettings, registry: Registry) -> ActClassifier:
