@@ -35,7 +35,7 @@ def stages(
         acts=acts(settings.acts, registry),
         engine=engine(settings.engine, registry),
         synthesizer=synthesizer,
-        splitter=lambda: PhraseSplitter(settings.speech.first_phrase_words, settings.speech.max_phrase_chars),
+        splitter=lambda: PhraseSplitter(settings.speech),
     )
 
 

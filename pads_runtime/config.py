@@ -61,8 +61,8 @@ class TurnSettings(Settings):
 
     predictor: Literal["smart_turn", "silence"] = "smart_turn"
     model: str = "smart-turn-v3.2"
-    predict_at_s: tuple[Seconds, ...] = (0.2, 0.6, 1.0, 1.6)
-    """Silence lengths at which the predictor is asked again."""
+    predict_at_s: tuple[Seconds, ...] = (0.2, 0.5)
+    """Silence lengths at which the predictor is asked. Much later ones would tell it little but that it is silent."""
     sure: Probability = 0.8
     """At this p_end or above the turn is confirmed after ``confirm_min_s`` of silence."""
     unsure: Probability = 0.2

@@ -73,6 +73,8 @@ class Reply:
         self.tokens = 0
         self.counts = WorkCounts()
         self.cpu_s = 0.0
+        self.prepared = False
+        """Begun in a pause, before the turn was confirmed."""
         self.generated = False
         self.committed = asyncio.Event()
         self.spoken: list[PhraseSynthesized] = []

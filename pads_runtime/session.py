@@ -291,7 +291,7 @@ class Session:
         match action:
             case m.Prepare():
                 self._emit("branch_opened", turn=action.turn, text=action.premise.text)
-                self._begin_reply(action.turn, action.premise)
+                self._begin_reply(action.turn, action.premise).prepared = True
             case m.Discard():
                 await self._discard(action.reason)
             case m.Confirm():
@@ -359,7 +359,8 @@ class Session:
             return
         self._stages.sink.flush(self._clock.now())
         await reply.withdraw()
-        self._emit("reply_withdrawn", turn=reply.turn, reason=reason, tokens=reply.tokens, cpu_ms=reply.cpu_s * 1000)
+        cost = {"tokens": reply.tokens, "cpu_ms": reply.cpu_s * 1000}
+        self._emit("reply_withdrawn", turn=reply.turn, reason=reason, prepared=reply.prepared, **cost)
 
     async def _interrupt(self, reason: str) -> None:
         now_s = self._clock.now()

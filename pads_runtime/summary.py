@@ -31,6 +31,7 @@ class TurnRow:
     discarded: int = 0
     discard_reasons: list[str] = field(default_factory=list)
     interrupted: bool = False
+    confirms: int = 0
     false_cutoffs: int = 0
     speech_end_s: float | None = None
     pause_s: float | None = None
@@ -95,6 +96,7 @@ def _apply(row: TurnRow, event: TraceEvent, onset_s: float) -> None:
             row.discard_ms.append(fields["discard_ms"])
             row.prepare_s = row.first_token_s = None
         case "turn_confirmed":
+            row.confirms += 1
             row.confirm_s, row.speech_end_s = event.t_s, fields["last_voiced_s"]
         case "reply_opened":
             row.first_token_s = None
@@ -110,9 +112,13 @@ def _apply(row: TurnRow, event: TraceEvent, onset_s: float) -> None:
             row.interrupted = True
             row.false_cutoffs += row.confirm_s is not None and onset_s - row.confirm_s < FALSE_CUTOFF_S
         case "reply_withdrawn":
-            row.wasted_tokens += fields["tokens"]
-            row.wasted_cpu_ms += fields["cpu_ms"]
             row.first_token_s = row.first_audio_s = None
+            if fields["prepared"]:  # committed, then not heard: a guess that did not come true after all
+                row.wasted_tokens += fields["tokens"]
+                row.wasted_cpu_ms += fields["cpu_ms"]
+                row.committed -= 1
+                row.discarded += 1
+                row.discard_reasons.append(fields["reason"])
         case "turn_reopened":
             row.false_cutoffs += 1
         case "reply_failed":
@@ -136,7 +142,7 @@ def _finish(row: TurnRow, speech_ends_s: Sequence[float]) -> None:
 def _totals(turns: Sequence[TurnRow]) -> dict[str, Any]:
     prepared = sum(row.prepared for row in turns)
     committed = sum(row.committed for row in turns)
-    confirmed = [row for row in turns if row.confirm_s is not None]
+    confirms = sum(row.confirms for row in turns)
     false_cutoffs = sum(row.false_cutoffs for row in turns)
     return {
         "prepared": prepared,
@@ -146,7 +152,7 @@ def _totals(turns: Sequence[TurnRow]) -> dict[str, Any]:
         "spec_wasted_tokens": sum(row.wasted_tokens for row in turns),
         "spec_wasted_cpu_ms": round(sum(row.wasted_cpu_ms for row in turns), 3),
         "false_cutoffs": false_cutoffs,
-        "false_cutoff_rate": round(false_cutoffs / len(confirmed), 4) if confirmed else None,
+        "false_cutoff_rate": round(false_cutoffs / confirms, 4) if confirms else None,
     }
 
 
