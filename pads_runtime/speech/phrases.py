@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 
+from ..config import SpeechSettings
 from .abbreviations import is_abbreviation
 from .text import speakable
 
@@ -30,14 +30,6 @@ class Boundary(Enum):
     """The characters that decide have not arrived."""
 
 
-@dataclass(frozen=True, slots=True)
-class PhraseLimits:
-    """When a phrase may end; the fields are those of SpeechSettings."""
-
-    first_phrase_words: int = 3
-    max_phrase_chars: int = 160
-
-
 class PhraseSplitter:
     """Collects one reply's text and gives it back phrase by phrase.
 
@@ -46,8 +38,8 @@ class PhraseSplitter:
     ``max_phrase_chars`` ends at its last clause or word, unless it is a single word.
     """
 
-    def __init__(self, limits: PhraseLimits | None = None) -> None:
-        self._limits = limits or PhraseLimits()
+    def __init__(self, settings: SpeechSettings | None = None) -> None:
+        self._settings = settings or SpeechSettings()
         self._text = ""
         self._first = True
 
@@ -72,7 +64,7 @@ class PhraseSplitter:
 
     def _next_end(self, final: bool) -> int | None:
         """Where the first phrase of the held text ends; None if that is not known yet."""
-        longest = self._limits.max_phrase_chars
+        longest = self._settings.max_phrase_chars
         last_clause = 0
         for end, kind in boundaries(self._text, final):
             if end > longest:
@@ -92,7 +84,7 @@ class PhraseSplitter:
 
     def _has_enough_words(self, end: int) -> bool:
         words = [word for word in self._text[:end].split() if any(map(str.isalnum, word))]
-        return len(words) >= self._limits.first_phrase_words
+        return len(words) >= self._settings.first_phrase_words
 
     def _word_end(self, longest: int) -> int | None:
         """The last blank within ``longest``, else the first one after it, with something to say before it."""

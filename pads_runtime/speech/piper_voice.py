@@ -25,7 +25,7 @@ _NO_SOUND = frozenset(" .,;:!?_^$ˈˌ")
 _WARM_UP = ("Well, that is all right.", "Sure.")
 
 
-class PiperSpeech:
+class PiperVoice:
     """A Synthesizer for the voice in ``path`` (its ``.onnx.json`` beside it).
 
     The voice's two random draws (rhythm and timbre) are switched off, so that the same text gives the same samples.

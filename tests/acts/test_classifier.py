@@ -103,6 +103,15 @@ def test_a_very_long_text_stays_a_probability(shipped: TfidfActClassifier) -> No
     assert 0.0 <= shipped.p_deep("and then what happened " * 5000) <= 1.0
 
 
+def test_skops_itself_reads_the_same_weights_from_the_shipped_file() -> None:
+    tree = skops.io.load(SHIPPED, trusted=[])
+    ours = load_weights(SHIPPED)
+    assert tuple(tree["terms"].tobytes().decode().split("\n")) == ours.terms
+    assert np.array_equal(tree["idf"], ours.idf)
+    assert np.array_equal(tree["coef"], ours.coef)
+    assert tree["intercept"] == ours.intercept
+
+
 def test_the_shipped_file_is_small_and_holds_the_published_vocabulary() -> None:
     assert SHIPPED.stat().st_size < 10_000_000
     assert len(load_weights(SHIPPED).terms) == 215_529
@@ -146,8 +155,12 @@ def test_a_file_whose_parts_do_not_fit_is_refused_by_name(tmp_path: Path, key: s
 
 def test_a_file_with_a_type_that_is_not_trusted_is_refused_before_it_is_built(tmp_path: Path) -> None:
     path = tmp_path / "m.skops"
-    path.write_bytes(skops.io.dumps({"model": random.Random(1)}))
-    with pytest.raises(ModelCorrupt, match="not trusted"):
+    for foreign in (random.Random(1), LogisticRegression(), np.array([object()]), len, {"a": {1, 2}}):
+        path.write_bytes(skops.io.dumps(good_tree() | {"idf": foreign}))
+        with pytest.raises(ModelCorrupt):
+            load_weights(path)
+    path.write_bytes(skops.io.dumps(good_tree() | {"extra": random.Random(1)}))
+    with pytest.raises(ModelCorrupt, match=r"not trusted: random\.Random"):
         load_weights(path)
 
 

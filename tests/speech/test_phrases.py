@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pads_runtime.speech.phrases import PhraseLimits, PhraseSplitter
+from pads_runtime.config import SpeechSettings
+from pads_runtime.speech.phrases import PhraseSplitter
 from pads_runtime.speech.text import speakable
 
 
-def split(text: str, limits: PhraseLimits | None = None) -> list[str]:
+def split(text: str, limits: SpeechSettings | None = None) -> list[str]:
     splitter = PhraseSplitter(limits)
     return splitter.push(text) + splitter.flush()
 
@@ -26,13 +27,13 @@ PIECES = [
     "```", "[a](http://b.c)", "--", "5 - 3", "\t", "a" * 40, "x ",
 ]  # fmt: skip
 texts = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=200)
-limits = st.builds(PhraseLimits, st.integers(1, 5), st.integers(20, 60))
+limits = st.builds(SpeechSettings, first_phrase_words=st.integers(1, 5), max_phrase_chars=st.integers(20, 60))
 
 
 @given(texts, limits, st.data())
 @settings(max_examples=400, deadline=None)
 def test_any_cut_of_the_text_into_pushes_gives_the_same_phrases(
-    text: str, limit: PhraseLimits, data: st.DataObject
+    text: str, limit: SpeechSettings, data: st.DataObject
 ) -> None:
     splitter = PhraseSplitter(limit)
     phrases: list[str] = []
@@ -46,7 +47,7 @@ def test_any_cut_of_the_text_into_pushes_gives_the_same_phrases(
 
 @given(texts, limits)
 @settings(max_examples=400, deadline=None)
-def test_the_phrases_are_the_text_but_for_blanks_and_a_soundless_tail(text: str, limit: PhraseLimits) -> None:
+def test_the_phrases_are_the_text_but_for_blanks_and_a_soundless_tail(text: str, limit: SpeechSettings) -> None:
     joined, whole = bare("".join(split(text, limit))), bare(text)
     assert whole.startswith(joined)
     if joined:
@@ -56,7 +57,7 @@ def test_the_phrases_are_the_text_but_for_blanks_and_a_soundless_tail(text: str,
 
 @given(texts, limits)
 @settings(max_examples=400, deadline=None)
-def test_no_phrase_is_empty_unspeakable_or_framed_by_blanks(text: str, limit: PhraseLimits) -> None:
+def test_no_phrase_is_empty_unspeakable_or_framed_by_blanks(text: str, limit: SpeechSettings) -> None:
     for phrase in split(text, limit):
         assert phrase == phrase.strip()
         assert speakable(phrase)
@@ -64,7 +65,7 @@ def test_no_phrase_is_empty_unspeakable_or_framed_by_blanks(text: str, limit: Ph
 
 @given(texts, limits)
 @settings(max_examples=200, deadline=None)
-def test_a_phrase_is_too_long_only_if_its_beginning_cannot_be_cut(text: str, limit: PhraseLimits) -> None:
+def test_a_phrase_is_too_long_only_if_its_beginning_cannot_be_cut(text: str, limit: SpeechSettings) -> None:
     for phrase in split(text, limit):
         if len(phrase) > limit.max_phrase_chars:
             head = phrase[: limit.max_phrase_chars + 1]
@@ -118,8 +119,8 @@ def test_phrases_end_where_a_reader_would_pause(text: str, phrases: list[str]) -
 def test_only_the_first_phrase_may_end_at_a_comma_and_only_with_enough_words(words: int) -> None:
     text = "Well, if you say so, fine, I agree. Yes, I do, I do."
     first = {1: "Well,", 3: "Well, if you say so,", 5: "Well, if you say so,"}[words]
-    assert split(text, PhraseLimits(first_phrase_words=words))[0] == first
-    assert split(text, PhraseLimits(first_phrase_words=words))[-1] == "Yes, I do, I do."
+    assert split(text, SpeechSettings(first_phrase_words=words))[0] == first
+    assert split(text, SpeechSettings(first_phrase_words=words))[-1] == "Yes, I do, I do."
 
 
 def test_a_sentence_end_is_known_only_when_the_next_character_has_come() -> None:
@@ -133,9 +134,9 @@ def test_a_sentence_end_is_known_only_when_the_next_character_has_come() -> None
 
 def test_a_sentence_without_an_end_is_cut_at_its_last_clause_and_else_at_a_word() -> None:
     clauses = "it goes on and on, " * 5
-    phrases = split("One. " + clauses, PhraseLimits(max_phrase_chars=60))
+    phrases = split("One. " + clauses, SpeechSettings(max_phrase_chars=60))
     assert phrases[1] == ("it goes on and on, " * 3).strip()
-    words = split("One. " + "word " * 30, PhraseLimits(max_phrase_chars=60))
+    words = split("One. " + "word " * 30, SpeechSettings(max_phrase_chars=60))
     assert words[1] == ("word " * 12).strip()
 
 
