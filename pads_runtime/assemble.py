@@ -5,6 +5,8 @@ Heavy libraries are imported here, when a conversation is wanted, and not before
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from .acts.protocol import ActClassifier
@@ -14,27 +16,45 @@ from .config import ActSettings, EngineSettings, PadsSettings, RecognizerSetting
 from .engine.protocol import ReplyEngine
 from .errors import ConfigError
 from .models import Registry
+from .reply import Splitter
 from .session import Stages
 from .speech.protocol import Synthesizer
-from .turn.protocol import TurnEndPredictor
+from .turn.protocol import TurnEndPredictor, VoiceActivity
 
 
-def stages(
-    settings: PadsSettings, registry: Registry, source: AudioSource, sink: AudioSink, synthesizer: Synthesizer
-) -> Stages:
-    """All parts of a conversation, loaded. Raises ModelError, SetupError, ConfigError."""
+@dataclass(frozen=True)
+class Parts:
+    """All models of a conversation, loaded; what is missing is who speaks and where the voice goes."""
+
+    voice_activity: VoiceActivity
+    predictor: TurnEndPredictor
+    recognizer: Recognizer
+    acts: ActClassifier
+    engine: ReplyEngine
+    synthesizer: Synthesizer
+    splitter: Callable[[], Splitter]
+
+    def between(self, source: AudioSource, sink: AudioSink) -> Stages:
+        """The stages of a conversation that hears ``source`` and speaks into ``sink``."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return Stages(source=source, sink=sink, **parts)
+
+
+def load(settings: PadsSettings, registry: Registry, voice: Synthesizer | None = None) -> Parts:
+    """Load every model; takes seconds, so it comes before the session's clock starts.
+
+    ``voice`` is a synthesiser that is loaded already. Raises ModelError, SetupError, ConfigError.
+    """
     from .speech.phrases import PhraseSplitter
     from .turn.voice_activity import WebRtcVoiceActivity
 
-    return Stages(
-        source=source,
-        sink=sink,
+    return Parts(
         voice_activity=WebRtcVoiceActivity(settings.vad),
         predictor=predictor(settings.turn, registry),
         recognizer=recognizer(settings.asr, registry),
         acts=acts(settings.acts, registry),
         engine=engine(settings.engine, registry),
-        synthesizer=synthesizer,
+        synthesizer=voice or synthesizer(settings.speech, registry),
         splitter=lambda: PhraseSplitter(settings.speech),
     )
 

@@ -122,8 +122,8 @@ class ScriptedUser:
 def _resample(samples: Samples, rate: int) -> Samples:
     if rate == SAMPLE_RATE:
         return samples
-    resampled = soxr.resample(samples.astype(np.float32), rate, SAMPLE_RATE)
-    return np.clip(np.rint(resampled), -32768, 32767).astype(np.int16)
+    resampled: Samples = soxr.resample(samples, rate, SAMPLE_RATE)
+    return resampled
 
 
 def _trim(samples: Samples) -> Samples:

@@ -105,6 +105,7 @@ def _hold(
     party: Callable[[LoopClock], _Scripted | _Recorded],
 ) -> Talk:
     costs = load_costs(settings.clock.costs)
+    parts = assemble.load(settings, registry, voice)
     wall_s = time.monotonic()
 
     async def main() -> dict[str, Any]:
@@ -112,8 +113,8 @@ def _hold(
         user = party(clock_)
         sink = WavSink(voice.sample_rate)
         with Trace(record.trace_path) as trace:
-            parts = assemble.stages(settings, registry, user.source, sink, voice)
-            session = Session(parts, settings, costs, clock_, trace, on_idle=user.on_idle)
+            stages = parts.between(user.source, sink)
+            session = Session(stages, settings, costs, clock_, trace, on_idle=user.on_idle)
             try:
                 await session.run()
             finally:
