@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import logging
 import os
 import re
 import shutil
@@ -64,6 +65,8 @@ def fetch_hub(name: str, source: HubSource, members: Mapping[str, str], into: Pa
     """
     import huggingface_hub
 
+    # It logs each of its retries; one line at the end is ours.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     for member, target in members.items():
         progress(f"{name}: {source.repo}/{member}")
         try:
@@ -112,7 +115,7 @@ def _hub_fault(name: str, what: str, into: Path, exc: Exception) -> ModelError |
         return ModelMissing(f"model '{name}': the hub has no {what} at the pinned revision")
     if _NO_CONNECTION.search(kind + text) or kind == "LocalEntryNotFoundError":
         return ModelMissing(
-            f"model '{name}': no connection to the model hub for {what}; check it and run: pads models pull {name}"
+            f"model '{name}': the hub does not answer for {what}; check the network and run: pads models pull {name}"
         )
     return ModelMissing(
         f"model '{name}': {what} did not arrive whole ({kind}: {text[:160]}); run: pads models pull {name}"

@@ -143,8 +143,9 @@ class Registry:
                 path = partial / file.name
                 if not path.is_file():
                     raise ModelCorrupt(f"model '{entry.name}': {entry.source} did not deliver {file.at_source}")
-                _check_size(entry, file, path)
-                pins[file.name] = self._check_hash(entry, file, path)
+                arrived = f"what came from {entry.source} as {file.name}"
+                _check_size(entry, file, path, arrived)
+                pins[file.name] = self._check_hash(entry, file, path, arrived)
                 _sync(path)
                 path.replace(whole / file.name)
             if any(file.sha256 is None for file in entry.files):
@@ -189,12 +190,14 @@ class Registry:
             return {file: Path(str(home.locate_file(file.at_source))) for file in entry.files}
         return {file: self.folder / entry.name / file.name for file in entry.files}
 
-    def _check_hash(self, entry: Entry, file: ModelFile, path: Path) -> str:
+    def _check_hash(self, entry: Entry, file: ModelFile, path: Path, called: str | None = None) -> str:
         with path.open("rb") as opened:
             got = hashlib.file_digest(opened, "sha256").hexdigest()
         want = file.sha256 or self._pins().get(entry.name, {}).get(file.name)
         if want is not None and got != want:
-            raise ModelCorrupt(f"model '{entry.name}': {path} has sha256 {got}, expected {want}; {_remedy(entry)}")
+            raise ModelCorrupt(
+                f"model '{entry.name}': {called or path} has sha256 {got}, expected {want}; {_remedy(entry)}"
+            )
         return got
 
     def _pins(self) -> dict[str, dict[str, str]]:
@@ -216,10 +219,12 @@ class Registry:
         beside.replace(lock)
 
 
-def _check_size(entry: Entry, file: ModelFile, path: Path) -> None:
+def _check_size(entry: Entry, file: ModelFile, path: Path, called: str | None = None) -> None:
     size = path.stat().st_size
     if file.bytes is not None and size != file.bytes:
-        raise ModelCorrupt(f"model '{entry.name}': {path} has {size} bytes, expected {file.bytes}; {_remedy(entry)}")
+        raise ModelCorrupt(
+            f"model '{entry.name}': {called or path} has {size} bytes, expected {file.bytes}; {_remedy(entry)}"
+        )
 
 
 def _remedy(entry: Entry) -> str:
