@@ -1,0 +1,1 @@
+"""Measurements of the runtime on the machine at hand. The runtime never imports this."""

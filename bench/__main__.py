@@ -1,0 +1,82 @@
+"""``python -m bench NAME``: one sub-command per benchmark; each prints a report and leaves a run record.
+
+With ``--json`` one JSON object goes to stdout and progress to stderr. Exit codes: 2 for a wrong command line or
+setting, 1 for anything else that fails, 130 when stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from pads_runtime import assemble
+from pads_runtime.config import PadsSettings, load
+from pads_runtime.errors import PadsError
+from pads_runtime.models import Registry
+from pads_runtime.runs import RunRecord, command_line
+
+from .report import Measurement, Report, report
+
+app = typer.Typer(help="Measure PADS on this machine.", no_args_is_help=True, add_completion=False)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout; progress on stderr.")]
+Runs = Annotated[int, typer.Option("--runs", min=1, max=10_000, help="Kept runs per stage.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. engine.threads=1; may be repeated."),
+]
+
+
+@app.callback()
+def _subcommands() -> None:
+    """Keeps the name of the benchmark on the command line even while there is only one."""
+
+
+@app.command()
+def stages(as_json: Json = False, runs: Runs = 20, overrides: Set = None) -> None:
+    """What each stage of a turn costs, and the memory of the whole process."""
+    from . import stages as bench
+
+    settings, registry = load(None, overrides or []), Registry.load()
+    _record("stages", settings, registry, as_json, lambda: bench.measure(settings, registry, runs, _say))
+
+
+def _record(
+    name: str, settings: PadsSettings, registry: Registry, as_json: bool, measure: Callable[[], list[Measurement]]
+) -> None:
+    models = assemble.model_hashes(settings, registry)
+    with RunRecord.begin(f"bench-{name}", f"benchmark: {name}", settings, models, command_line()) as record:
+        done = report(name, measure(), ["python", "-m", "bench", *sys.argv[1:]])
+        for row in done.as_json()["measurements"]:
+            record.metrics(**row)
+    _print(done, as_json)
+    _say(f"record: {record.path}")
+
+
+def _print(done: Report, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(done.as_json(), ensure_ascii=False))
+    else:
+        done.show(Console())
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Run the command line; turns a PadsError into one line and its exit code."""
+    try:
+        app()
+    except PadsError as exc:
+        print(f"FATAL: {exc}", file=sys.stderr)
+        raise SystemExit(exc.exit_code) from None
+
+
+if __name__ == "__main__":
+    main()

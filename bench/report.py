@@ -1,0 +1,95 @@
+"""The one report format: named measurements, the machine they were made on, and the command that made them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from pads_runtime.runs import command_line, is_target, machine
+
+from .timing import percentile
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One figure: the spread of ``n`` values of ``unit``. A single value has p50 = p95 = it.
+
+    ``limit`` is what the figure's median should stay under, None where nothing is asked.
+    """
+
+    name: str
+    unit: str
+    n: int
+    p50: float
+    p95: float
+    limit: float | None = None
+    note: str = ""
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the median keeps to the limit; None without one."""
+        return None if self.limit is None else self.p50 < self.limit
+
+
+def measurement(
+    name: str, values: Sequence[float], unit: str = "ms", limit: float | None = None, note: str = ""
+) -> Measurement:
+    """The spread of ``values``, which must not be empty."""
+    return Measurement(name, unit, len(values), percentile(values, 50), percentile(values, 95), limit, note)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one benchmark found."""
+
+    bench: str
+    measurements: tuple[Measurement, ...]
+    tag: str
+    command: tuple[str, ...]
+    machine: dict[str, Any]
+
+    def named(self, name: str) -> Measurement:
+        """One measurement by its name."""
+        return next(m for m in self.measurements if m.name == name)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data: the same keys for every benchmark, figures with four significant digits."""
+        return {
+            "bench": self.bench,
+            "tag": self.tag,
+            "command": " ".join(self.command),
+            "machine": self.machine,
+            "measurements": [_plain(m) for m in self.measurements],
+        }
+
+    def show(self, console: Console) -> None:
+        """A table for people."""
+        table = Table(title=f"{self.bench} [{self.tag}]".replace("[", r"\["))
+        table.add_column("what")
+        for column in ("median", "95 % under", "unit", "runs", "asked for"):
+            table.add_column(column, justify="right")
+        for m in self.measurements:
+            asked = "" if m.limit is None else f"< {m.limit:g} {'yes' if m.within else 'NO'}"
+            table.add_row(m.name.replace("_", " "), _figure(m.p50), _figure(m.p95), m.unit, str(m.n), asked)
+        console.print(table)
+        console.print(f"command: {' '.join(self.command)}", markup=False)
+
+
+def report(bench: str, measurements: Sequence[Measurement], command: Sequence[str] | None = None) -> Report:
+    """Measurements with this machine's description. Figures of another machine than the target are never its own."""
+    here = machine() | {"load_1m": round(os.getloadavg()[0], 2)}
+    tag = "MEASURED latitude-5490" if is_target() else "MEASURED dev-host"
+    return Report(bench, tuple(measurements), tag, tuple(command or command_line()), here)
+
+
+def _plain(m: Measurement) -> dict[str, Any]:
+    return asdict(m) | {"p50": float(f"{m.p50:.4g}"), "p95": float(f"{m.p95:.4g}"), "within": m.within}
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
