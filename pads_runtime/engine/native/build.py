@@ -198,10 +198,12 @@ def _run_logged(command: list[str], log: Path, jobs: int) -> None:
     environment = {**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": str(jobs), "CMAKE_GENERATOR": "Ninja"}
     environment["PATH"] = bin_dir + os.pathsep + environment.get("PATH", "")
     started = said = time.monotonic()
-    with log.open("w", encoding="utf-8") as sink:
-        process = subprocess.Popen(
+    with (
+        log.open("w", encoding="utf-8") as sink,
+        subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
-        )
+        ) as process,
+    ):
         assert process.stdout is not None
         try:
             for line in process.stdout:
@@ -214,8 +216,7 @@ def _run_logged(command: list[str], log: Path, jobs: int) -> None:
         except BaseException:
             process.terminate()
             raise
-        finally:
-            code = process.wait()
+        code = process.wait()
     if code:
         raise SetupError(f"llama.cpp build failed: {_first_error(log)}; the whole log is {log}")
     _say(f"llama.cpp: built in {time.monotonic() - started:.0f} s")
