@@ -18,6 +18,7 @@ from . import __version__
 from .cli_models import models_app
 from .config import PadsSettings, load
 from .errors import PadsError
+from .frames import GateMode
 
 app = typer.Typer(
     name="pads",
@@ -53,8 +54,7 @@ def demo(
         talk = talks.demo(settings, _progress)
         _finish(talk.summary, as_json, lambda console: report.talk(console, talk))
         return
-    plain = settings.model_copy(update={"gate": settings.gate.model_copy(update={"mode": "never"})})
-    plain = PadsSettings.model_validate(plain.model_dump())
+    plain = settings.model_copy(update={"gate": settings.gate.model_copy(update={"mode": GateMode.NEVER})})
     pair = (talks.demo(settings, _progress, "demo"), talks.demo(plain, _progress, "demo-plain"))
     both = report.compared(pair[0].summary, pair[1].summary)
     _finish(both, as_json, lambda console: report.comparison(console, pair[0], pair[1]))

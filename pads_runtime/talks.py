@@ -122,7 +122,10 @@ def _hold(
                 heard = user.samples()
                 agent = sink.render(max(len(heard) / SAMPLE_RATE, sink.end_s))
                 write_conversation(record.path / "conversation.wav", heard, agent, voice.sample_rate)
-                timeline.write(record.path / "timeline.html", trace.events, summary, record.path.name)
+                page = {**summary, "theta_end": settings.gate.theta_end, "theta_deep": settings.gate.theta_deep}
+                page["wasted_tokens"] = summary["spec_wasted_tokens"]
+                loudness = {"user": loudness_of(heard, SAMPLE_RATE), "agent": loudness_of(agent, voice.sample_rate)}
+                timeline.write(record.path / "timeline.html", trace.events, page, record.path.name, loudness)
             return summary
 
     summary = clock.run(main, virtual=settings.clock.kind == "virtual", speed=settings.clock.speed)
@@ -146,6 +149,14 @@ def _record(settings: PadsSettings, name: str, purpose: str) -> RunRecord:
     except PadsError as exc:
         hashes = {"error": str(exc)}
     return RunRecord.begin(name, purpose, settings, hashes, command_line())
+
+
+def loudness_of(samples: Samples, rate: int, step_s: float = 0.05) -> list[float]:
+    """Root mean square of each ``step_s``, as a share of full scale."""
+    step = round(rate * step_s)
+    blocks = samples[: len(samples) // step * step].reshape(-1, step).astype(np.float64) / 32768
+    levels: list[float] = np.sqrt((blocks**2).mean(axis=1)).round(4).tolist()
+    return levels
 
 
 def peak_rss_mb() -> float:
