@@ -178,10 +178,14 @@ def _llama() -> Iterator[Finding]:
     advice = "" if ours else "not the build for this tree and this CPU; run: ./scripts/setup"
     yield Finding("llama.cpp", "ok" if ours else "warn", found, advice)
     libraries = Path(str(package.locate_file("llama_cpp"))) / "lib"
+    patches = b"".join(path.read_bytes() for path in recipe().native_patches)
     for capability, (library, symbol) in CAPABILITIES.items():
-        has = _exports(libraries / library, symbol)
-        advice = "" if has else "this build lacks the patch; run: ./scripts/setup"
-        yield Finding(f"llama.cpp: {capability}", "ok" if has else "warn", "yes" if has else "no", advice)
+        if _exports(libraries / library, symbol):
+            yield Finding(f"llama.cpp: {capability}", "ok", "yes")
+        elif symbol in patches:
+            yield Finding(f"llama.cpp: {capability}", "warn", "no", "this build lacks the patch; run: ./scripts/setup")
+        else:
+            yield Finding(f"llama.cpp: {capability}", "ok", "no, and no patch here adds it")
 
 
 def _models(registry: Registry) -> Iterator[Finding]:
