@@ -30,7 +30,7 @@ def test_loops_are_cut_to_one_round(heard: str, kept: str) -> None:
 
 
 def test_text_without_loops_is_untouched() -> None:
-    words = tuple(["I", "would", "like", "to", "book", "a", "table", "for", "two", "at", "two", "please"])
+    words = ("I", "would", "like", "to", "book", "a", "table", "for", "two", "at", "two", "please")
     assert collapse_repeats(words) == words
 
 

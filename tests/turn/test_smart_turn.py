@@ -9,10 +9,13 @@ import pytest
 import soxr
 from hibari import Hibari
 
+from pads_runtime.audio.files import read_audio
 from pads_runtime.errors import InputError, ModelCorrupt, ModelError, ModelMissing
 from pads_runtime.frames import Samples
 from pads_runtime.turn.smart_turn import WINDOW_SAMPLES, SampleRing, SmartTurnPredictor, features
+from training.turn.fit_silence import stretches
 
+SAMPLE = Path(__file__).resolve().parents[3] / "shared" / "data" / "spokenwoz_sample"
 NOTHING = np.zeros(0, dtype=np.int16)
 
 
@@ -66,11 +69,24 @@ def test_features_of_more_than_8_s_are_those_of_the_last_8_s() -> None:
 
 
 def test_a_finished_sentence_is_likelier_to_be_the_end_than_its_first_half(predictor: SmartTurnPredictor) -> None:
-    pause = np.zeros(3_200, dtype=np.int16)
     voice = spoken("Could you book a table for two people please?")
-    finished = predictor.completeness(np.concatenate([voice, pause]))
-    unfinished = predictor.completeness(np.concatenate([voice[: len(voice) * 45 // 100], pause]))
-    assert finished > 0.5 > unfinished
+    assert predictor.completeness(voice) > 0.5 > predictor.completeness(voice[: len(voice) // 2])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SAMPLE.is_dir(), reason="the SpokenWOZ sample is not on this machine")
+def test_on_recorded_talk_turn_ends_score_above_holds(predictor: SmartTurnPredictor) -> None:
+    ends, holds = [], []
+    path = SAMPLE / "SNG0480.flac"
+    audio = {side: read_audio(path, side) for side in ("left", "right")}  # type: ignore[arg-type]
+    speech = sorted((s for side in audio for s in stretches(audio[side], side)), key=lambda s: s.start_s)
+    for before, after in zip(speech[:-1], speech[1:], strict=True):  # noqa: RUF007
+        if after.start_s - before.end_s >= 0.2:
+            scored = predictor.completeness(audio[before.side][: round((before.end_s + 0.2) * 16_000)])
+            (holds if after.side == before.side else ends).append(scored)
+    assert len(ends) > 10
+    assert len(holds) > 5
+    assert np.mean(np.array(ends)[:, None] > np.array(holds)) > 0.7
 
 
 @pytest.mark.slow
