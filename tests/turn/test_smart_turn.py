@@ -85,7 +85,7 @@ def test_on_recorded_talk_turn_ends_score_above_holds(predictor: SmartTurnPredic
             scored = predictor.completeness(audio[before.side][: round((before.end_s + 0.2) * 16_000)])
             (holds if after.side == before.side else ends).append(scored)
     assert len(ends) > 10
-    assert len(holds) > 5
+    assert len(holds) > 3
     assert np.mean(np.array(ends)[:, None] > np.array(holds)) > 0.7
 
 
