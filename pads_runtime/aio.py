@@ -17,6 +17,9 @@ from .errors import WorkerBusy, WorkerStopped
 
 T = TypeVar("T")
 
+WORKER_NAMES = "pads-"
+"""How the names of all worker threads begin."""
+
 
 class Overflow(Enum):
     """What a full channel does."""
@@ -94,7 +97,7 @@ class Worker:
         self._jobs: queue.Queue[Callable[[], None] | None] = queue.Queue(capacity)
         self.free_at_s = 0.0
         self._stopped = False
-        self._thread = threading.Thread(target=self._serve, name=f"pads-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=WORKER_NAMES + name, daemon=True)
         self._thread.start()
 
     async def run(

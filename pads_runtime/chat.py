@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass
 from typing import Any, BinaryIO
@@ -87,22 +86,29 @@ class Chat:
 
 async def typed_lines(stream: BinaryIO, prompt: Callable[[], None]) -> AsyncIterator[str]:
     """Non-empty lines of ``stream`` as text. Raises InputError for bytes that are not UTF-8."""
-    loop = asyncio.get_running_loop()
+    reader = Worker("typed")  # a daemon: a person who never presses Enter again keeps no talk from ending
     number = 0
-    while True:
-        prompt()
-        line = await loop.run_in_executor(None, stream.readline)
-        if not line:
-            return
-        number += 1
-        try:
-            text = line.decode("utf-8").strip()
-        except UnicodeDecodeError as exc:
-            raise InputError(
-                f"typed line {number} is not UTF-8 text (byte {exc.start + 1}); set the terminal or the file to UTF-8"
-            ) from None
-        if text:
-            yield text
+    try:
+        while True:
+            prompt()
+            line = await reader.run(stream.readline)
+            if not line:
+                return
+            number += 1
+            text = _decoded(line, number).strip()
+            if text:
+                yield text
+    finally:
+        reader.stop(0.0)
+
+
+def _decoded(line: bytes, number: int) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        raise InputError(
+            f"typed line {number} is not UTF-8 text (byte {exc.start + 1}); set the terminal or the file to UTF-8"
+        ) from None
 
 
 def chat_summary(turns: list[ChatTurn]) -> dict[str, Any]:

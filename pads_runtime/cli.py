@@ -5,20 +5,26 @@ Exit codes: 0 done, 1 it could not be done, 2 the command line or a setting is w
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
+import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, BinaryIO
 
-import click
 import typer
 from rich.console import Console
 
 from . import __version__
+from .aio import WORKER_NAMES
 from .cli_models import models_app
 from .config import PadsSettings, load
-from .errors import PadsError
+from .errors import InputError, PadsError
 from .frames import GateMode
+
+STOPPED = 130
+"""Exit code after Ctrl-C: 128 and the number of SIGINT."""
 
 app = typer.Typer(
     name="pads",
@@ -81,7 +87,7 @@ def chat(as_json: Json = False, overrides: Set = None, config: Config = None) ->
     from . import talks
 
     settings = _settings("chat", overrides, config, "real")
-    summary = talks.chat(settings, sys.stdin.buffer, _progress, show=None if as_json else _show)
+    summary = talks.chat(settings, _typed(), _progress, show=None if as_json else _show)
     if as_json:
         print(json.dumps(summary, ensure_ascii=False))
 
@@ -102,25 +108,63 @@ def version() -> None:
 
 def main() -> int:
     """The command line's entry: one line for every expected error, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a file name need not be UTF-8; in JSON the escape is valid
+            stream.reconfigure(errors="backslashreplace")
+    code = _run()
+    _leave(code)
+    return code
+
+
+def _run() -> int:
     try:
         result = app(standalone_mode=False)
     except PadsError as exc:
         return _fail(exc, exc.exit_code)
-    except click.ClickException as exc:
-        exc.show()
-        return 2
-    except (KeyboardInterrupt, click.Abort):
-        return _fail("stopped; the run record holds what was done", 130)
+    except typer.TyperException as exc:
+        return _fail(_usage(exc), 2)
+    except (KeyboardInterrupt, typer.Abort):
+        result = STOPPED
     except BrokenPipeError:
         return 1
+    except OSError as exc:  # a full disk, a folder that went away: the machine's fault, and not a secret
+        where = f" '{exc.filename}'" if exc.filename else ""
+        return _fail(f"the system refused a file{where}: {exc.strerror or exc}", 1)
     except MemoryError:
         return _fail("out of memory; use a smaller model or --set engine.n_ctx=1024", 1)
+    if result == STOPPED:  # typer turns Ctrl-C into this
+        return _fail("stopped; the run record holds what was done", STOPPED)
     return result if isinstance(result, int) else 0
+
+
+def _usage(exc: typer.TyperException) -> str:
+    """The parser's complaint in one line, with the command whose help explains it."""
+    context = getattr(exc, "ctx", None)
+    command = getattr(context, "command_path", "pads").replace("python -m pads_runtime.cli", "pads")
+    return f"{exc.format_message().strip().rstrip('.') or 'no command given'}; see: {command} --help"
+
+
+def _leave(code: int) -> None:
+    """End at once if a worker is still inside native code, which does not survive the interpreter's own way out."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:  # whoever read it has gone; what is left must not be tried again at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    if code == STOPPED or any(thread.name.startswith(WORKER_NAMES) for thread in threading.enumerate()):
+        os._exit(code)
 
 
 def _settings(job: str, overrides: list[str] | None, config: str | None, clock: str | None) -> PadsSettings:
     more = [] if clock is None else [f"clock.kind={clock}"]
     return load(config or job, [*more, *(overrides or [])])
+
+
+def _typed() -> BinaryIO:
+    """Standard input without a buffer: a reader that still waits for a line when the talk is over holds no lock."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed, so nothing can be typed")
+    return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
 
 
 def _finish(summary: dict[str, Any], as_json: bool, show: Any) -> None:
@@ -139,7 +183,7 @@ def _show(text: str) -> None:
 
 
 def _fail(message: object, code: int) -> int:
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {' '.join(str(message).splitlines())}", file=sys.stderr)
     return code
 
 
