@@ -108,22 +108,32 @@ def synthesizer(settings: SpeechSettings, registry: Registry) -> Synthesizer:
     return HibariVoice(settings)
 
 
+def check(settings: PadsSettings, registry: Registry) -> None:
+    """Whether every model is here, before time goes into loading the first. Raises ModelError, UsageError."""
+    for name in _model_names(settings):
+        registry.resolve(name)
+
+
 def model_hashes(settings: PadsSettings, registry: Registry) -> dict[str, str]:
     """sha256 of every model the settings use, as the registry states them; a path outside it is hashed."""
-    names = [settings.engine.model, settings.acts.model]
-    if settings.turn.predictor == "smart_turn":
-        names.append(settings.turn.model)
-    if settings.asr.kind == "whisper":
-        names.append(settings.asr.model)
-    names.append("hibari-heart" if settings.speech.kind == "hibari" else settings.speech.model)
     hashes: dict[str, str] = {}
-    for name in names:
+    for name in _model_names(settings):
         if name in registry.entries:
             for file in registry.entry(name).files:
                 hashes[f"{name}/{file.name}"] = file.sha256 or "not pinned"
         else:
             hashes[name] = _sha256(Path(name))
     return hashes
+
+
+def _model_names(settings: PadsSettings) -> list[str]:
+    names = [settings.engine.model, settings.acts.model]
+    if settings.turn.predictor == "smart_turn":
+        names.append(settings.turn.model)
+    if settings.asr.kind == "whisper":
+        names.append(settings.asr.model)
+    names.append("hibari-heart" if settings.speech.kind == "hibari" else settings.speech.model)
+    return names
 
 
 def _sha256(path: Path) -> str:

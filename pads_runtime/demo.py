@@ -10,32 +10,49 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import soxr
+from pydantic import Field, field_validator
 
 from .clock import Clock
-from .config import Settings, find_config, read_yaml, validate
+from .config import Seconds, Settings, find_config, read_yaml, validate
 from .errors import ConfigError
 from .frames import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE, AudioFrame, Samples
 from .speech.protocol import Synthesizer
 
 PATIENCE_S = 20.0
 """The scripted user speaks on if no reply has ended after this long."""
+MAX_PAUSE_S = 60.0
+"""A longer pause in a script is a slip of the pen."""
 
 
 class TurnScript(Settings):
     """One turn: texts, and between them pauses in seconds."""
 
-    say: tuple[str | float, ...]
+    say: tuple[str | Seconds, ...]
+
+    @field_validator("say", mode="before")
+    @classmethod
+    def _plain(cls, say: Any) -> Any:
+        """YAML reads an unquoted yes, no, on or off as a truth value, which would be taken for a number."""
+        if not isinstance(say, list | tuple):
+            raise ValueError("a turn's 'say' is a list of texts and pauses")
+        for part in say:
+            if isinstance(part, bool) or not isinstance(part, str | int | float):
+                raise ValueError(f"{part!r} is neither a text nor a pause in seconds; put texts in quotes")
+            if not isinstance(part, str) and not 0 <= part <= MAX_PAUSE_S:
+                raise ValueError(f"a pause of {part} s is not between 0 and {MAX_PAUSE_S:.0f}")
+        return say
 
 
 class DemoScript(Settings):
     """The user's side of a talk."""
 
-    gap_s: float = 0.6
+    gap_s: Annotated[float, Field(ge=0.0, le=MAX_PAUSE_S)] = 0.6
     """Silence the user leaves after the agent has finished."""
-    turns: tuple[TurnScript, ...]
+    turns: Annotated[tuple[TurnScript, ...], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -48,7 +65,10 @@ class Utterance:
 
 def load_script(name: str | Path) -> DemoScript:
     """Read a talk's script by its name in configs/ or its path. Raises ConfigError."""
-    script = validate(DemoScript, read_yaml(find_config(name)))
+    try:
+        script = validate(DemoScript, read_yaml(find_config(name)))
+    except ConfigError as exc:
+        raise ConfigError(f"script '{name}': {exc}") from None
     for number, turn in enumerate(script.turns, 1):
         if not any(isinstance(part, str) and part.strip() for part in turn.say):
             raise ConfigError(f"script '{name}': turn {number} has no words")
@@ -91,11 +111,12 @@ class ScriptedUser:
         async for frame in self._silence(self._gap_s):
             yield frame
         for utterance in self._utterances:
-            self._idle.clear()
             for start in range(0, len(utterance.samples), FRAME_SAMPLES):
                 yield await self._frame(utterance.samples[start : start + FRAME_SAMPLES])
             padding = -len(utterance.samples) % FRAME_SAMPLES
-            self.speech_ends_s.append(self._index * FRAME_S - padding / SAMPLE_RATE)
+            self.speech_ends_s.append((self._index * FRAME_SAMPLES - padding) / SAMPLE_RATE)
+            # An agent that fell idle before this has not heard the turn out, so that was no answer to it.
+            self._idle.clear()
             async for frame in self._until_idle():
                 yield frame
             async for frame in self._silence(self._gap_s):
@@ -130,5 +151,7 @@ def _trim(samples: Samples) -> Samples:
     """Cut silence off both ends: everything before and after the first and last 10 ms louder than 2 % of the peak."""
     block = SAMPLE_RATE // 100
     whole = samples[: len(samples) // block * block].reshape(-1, block)
+    if not len(whole):
+        return samples
     loud = np.flatnonzero(np.abs(whole.astype(np.int32)).max(axis=1) > 0.02 * np.abs(samples.astype(np.int32)).max())
     return samples[loud[0] * block : (loud[-1] + 1) * block] if len(loud) else samples

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +27,9 @@ from .errors import PadsError
 
 TARGET_PRODUCT = "Latitude 5490"
 """Figures may be called the target's only when the machine says it is this."""
+DMI = Path("/sys/devices/virtual/dmi/id")
+"""Where Linux shows what the firmware says of the machine."""
+_NAME_CHARS = 80
 
 
 class RunRecord:
@@ -37,12 +42,18 @@ class RunRecord:
 
     @classmethod
     def begin(
-        cls, name: str, purpose: str, settings: PadsSettings, models: Mapping[str, str], command: Sequence[str]
+        cls,
+        name: str,
+        purpose: str,
+        settings: PadsSettings,
+        models: Mapping[str, str],
+        command: Sequence[str],
+        dmi: Path = DMI,
     ) -> RunRecord:
         """Make the folder. ``models`` maps each model's name to its sha256. Raises PadsError if it cannot be made."""
         began = datetime.now(UTC)
-        path = _fresh_folder(settings.run.dir, f"{began:%Y%m%dT%H%M%SZ}-{name}")
-        (path / "cmd.sh").write_text(f"#!/bin/sh\n{shlex.join(command)}\n", encoding="utf-8")
+        path = _fresh_folder(settings.run.dir, f"{began:%Y%m%dT%H%M%SZ}-{_plain(name)}")
+        _write_command(path / "cmd.sh", command)
         manifest = {
             "name": name,
             "purpose": purpose,
@@ -50,8 +61,8 @@ class RunRecord:
             "status": "running",
             "command": list(command),
             "git": git_state(),
-            "machine": machine(),
-            "reportable_as_target_hardware": is_target(),
+            "machine": machine(dmi),
+            "reportable_as_target_hardware": is_target(dmi),
             "models": dict(models),
             "settings": settings.model_dump(mode="json"),
         }
@@ -63,13 +74,11 @@ class RunRecord:
 
     def metrics(self, **figures: Any) -> None:
         """Append one line of figures to metrics.jsonl."""
-        with (self.path / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(figures, ensure_ascii=False) + "\n")
+        self._append("metrics.jsonl", json.dumps(figures, ensure_ascii=False))
 
     def log(self, line: str) -> None:
         """Append one line to log.txt, with the wall time."""
-        with (self.path / "log.txt").open("a", encoding="utf-8") as file:
-            file.write(f"{datetime.now(UTC):%H:%M:%S} {line}\n")
+        self._append("log.txt", f"{datetime.now(UTC):%H:%M:%S} {line}")
 
     def __enter__(self) -> RunRecord:
         return self
@@ -79,18 +88,31 @@ class RunRecord:
         if exc is not None and not _was_stopped(exc):
             self._manifest["error"] = f"{type(exc).__name__}: {exc}"
         self._manifest["ended_utc"] = datetime.now(UTC).isoformat(timespec="seconds")
-        self._write_manifest()
+        try:
+            self._write_manifest()
+            self.log(": ".join(str(self._manifest[key]) for key in ("status", "error") if key in self._manifest))
+        except PadsError:
+            if exc is None:  # else what went wrong first is the thing to tell
+                raise
 
     def _write_manifest(self) -> None:
         beside = self.path / "manifest.json.part"
-        beside.write_text(json.dumps(self._manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        beside.replace(self.path / "manifest.json")
+        with _writing(self.path):
+            # A name that is not UTF-8 is escaped, which JSON reads back as it was.
+            text = json.dumps(self._manifest, indent=2, ensure_ascii=False) + "\n"
+            beside.write_text(text, encoding="utf-8", errors="backslashreplace")
+            beside.replace(self.path / "manifest.json")
+
+    def _append(self, name: str, line: str) -> None:
+        path = self.path / name
+        with _writing(self.path), path.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(line + "\n")
 
 
-def machine() -> dict[str, Any]:
+def machine(dmi: Path = DMI) -> dict[str, Any]:
     """What this machine is: product, processor, cores, memory, system."""
     return {
-        "product": product_name(),
+        "product": product_name(dmi),
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
         "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
@@ -99,17 +121,17 @@ def machine() -> dict[str, Any]:
     }
 
 
-def product_name() -> str | None:
+def product_name(dmi: Path = DMI) -> str | None:
     """The vendor's name of this machine as its firmware gives it; None where it cannot be read."""
     try:
-        return Path("/sys/devices/virtual/dmi/id/product_name").read_text(encoding="utf-8").strip() or None
+        return (dmi / "product_name").read_text(encoding="utf-8", errors="replace").strip() or None
     except OSError:
         return None
 
 
-def is_target() -> bool:
+def is_target(dmi: Path = DMI) -> bool:
     """True only on the target laptop itself."""
-    return product_name() == TARGET_PRODUCT
+    return product_name(dmi) == TARGET_PRODUCT
 
 
 def git_state() -> dict[str, Any] | None:
@@ -122,8 +144,33 @@ def git_state() -> dict[str, Any] | None:
 
 
 def command_line() -> list[str]:
-    """The command that runs now, as a person would type it."""
-    return [Path(sys.argv[0]).name, *sys.argv[1:]]
+    """The command that runs now, in a form that runs again."""
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:  # python -m name
+        return [sys.executable, "-m", spec.name.removesuffix(".__main__"), *sys.argv[1:]]
+    return [str(Path(sys.argv[0]).absolute()), *sys.argv[1:]]
+
+
+def _write_command(path: Path, command: Sequence[str]) -> None:
+    """A script that runs ``command`` again from the folder where it ran."""
+    lines = ["#!/bin/sh", f"cd {shlex.quote(str(Path.cwd()))} || exit", f"exec {shlex.join(command)}"]
+    with _writing(path.parent):
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
+        path.chmod(0o755)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise PadsError(f"run record '{folder}' cannot be written: {exc.strerror}; use --set run.dir=PATH") from None
+
+
+def _plain(name: str) -> str:
+    """A name that any file system takes: letters, digits, ``._-``, and not too many."""
+    return re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII)[:_NAME_CHARS]
 
 
 def _git(*words: str) -> str:

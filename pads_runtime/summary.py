@@ -116,6 +116,7 @@ def _apply(row: TurnRow, event: TraceEvent, onset_s: float) -> None:
             if fields["prepared"]:  # committed, then not heard: a guess that did not come true after all
                 row.wasted_tokens += fields["tokens"]
                 row.wasted_cpu_ms += fields["cpu_ms"]
+                row.prepare_s = None
                 row.committed -= 1
                 row.discarded += 1
                 row.discard_reasons.append(fields["reason"])
@@ -132,7 +133,7 @@ def _finish(row: TurnRow, speech_ends_s: Sequence[float]) -> None:
         return
     labels = [t for t in speech_ends_s if t <= row.confirm_s]
     if labels and row.speech_end_s is not None and abs(labels[-1] - row.speech_end_s) < FALSE_CUTOFF_S:
-        row.speech_end_s = labels[-1]
+        row.speech_end_s = round(labels[-1], 6)
     if row.first_token_s is not None:
         row.post_confirm_ttft_ms = round(max(0.0, row.first_token_s - row.confirm_s) * 1000, 3)
     if row.first_audio_s is not None and row.speech_end_s is not None:

@@ -44,7 +44,9 @@ def demo(settings: PadsSettings, progress: Progress, name: str = "demo") -> Talk
     script = load_script(settings.demo.script)
     purpose = "scripted talk: a synthesised user with pauses inside and at the end of turns"
     with _record(settings, name, purpose) as record:
+        progress = _also_logged(progress, record)
         registry = Registry.load()
+        assemble.check(settings, registry)
         progress("loading models")
         voice = assemble.synthesizer(settings.speech, registry)
         utterances = speak_script(script, voice)
@@ -61,7 +63,9 @@ def replay(settings: PadsSettings, path: Path, progress: Progress) -> Talk:
             raise InputError(
                 f"'{path}' is shorter than one frame of {FRAME_S * 1000:.0f} ms; nothing can be heard in it"
             )
+        progress = _also_logged(progress, record)
         registry = Registry.load()
+        assemble.check(settings, registry)
         progress("loading models")
         voice = assemble.synthesizer(settings.speech, registry)
         progress(f"replaying {len(samples) / SAMPLE_RATE:.1f} s, {settings.clock.kind} clock")
@@ -76,7 +80,7 @@ class _Scripted:
         self.on_idle: Callable[[], None] | None = self.source.agent_idle
 
     def samples(self) -> Samples:
-        return np.concatenate(self.source.heard)
+        return np.concatenate([np.zeros(0, np.int16), *self.source.heard])
 
     def speech_ends_s(self) -> Sequence[float]:
         return self.source.speech_ends_s
@@ -106,9 +110,10 @@ def _hold(
 ) -> Talk:
     costs = load_costs(settings.clock.costs)
     parts = assemble.load(settings, registry, voice)
-    wall_s = time.monotonic()
+    began_s = time.monotonic()
+    figures: dict[str, Any] = {}
 
-    async def main() -> dict[str, Any]:
+    async def main() -> None:
         clock_ = LoopClock()
         user = party(clock_)
         sink = WavSink(voice.sample_rate)
@@ -117,30 +122,38 @@ def _hold(
             session = Session(stages, settings, costs, clock_, trace, on_idle=user.on_idle)
             try:
                 await session.run()
-            finally:
-                summary = summarise(trace.events, user.speech_ends_s(), session.lags_s)
-                heard = user.samples()
-                agent = sink.render(max(len(heard) / SAMPLE_RATE, sink.end_s))
-                write_conversation(record.path / "conversation.wav", heard, agent, voice.sample_rate)
-                page = {**summary, "theta_end": settings.gate.theta_end, "theta_deep": settings.gate.theta_deep}
-                page["wasted_tokens"] = summary["spec_wasted_tokens"]
-                loudness = {"user": loudness_of(heard, SAMPLE_RATE), "agent": loudness_of(agent, voice.sample_rate)}
-                timeline.write(record.path / "timeline.html", trace.events, page, record.path.name, loudness)
-            return summary
+            finally:  # a talk that was stopped leaves the same things, as far as it went
+                figures.update(summarise(trace.events, user.speech_ends_s(), session.lags_s))
+                heard = user.samples()[: round(clock_.now() * SAMPLE_RATE)]
+                _draw(settings, record, figures, trace, heard, sink)
 
-    summary = clock.run(main, virtual=settings.clock.kind == "virtual", speed=settings.clock.speed)
-    summary = {
-        "run": str(record.path),
-        "clock": settings.clock.kind,
-        "gate": settings.gate.mode.value,
-        **summary,
-        "wall_s": round(time.monotonic() - wall_s, 3),
-        "peak_rss_mb": peak_rss_mb(),
-    }
-    record.metrics(**{key: value for key, value in summary.items() if key != "per_turn"})
-    for row in summary["per_turn"]:
-        record.metrics(**row)
+    try:
+        clock.run(main, virtual=settings.clock.kind == "virtual", speed=settings.clock.speed)
+    finally:
+        summary = {
+            "run": str(record.path),
+            "clock": settings.clock.kind,
+            "gate": settings.gate.mode.value,
+            **figures,
+            "wall_s": round(time.monotonic() - began_s, 3),
+            "peak_rss_mb": peak_rss_mb(),
+        }
+        record.metrics(**{key: value for key, value in summary.items() if key != "per_turn"})
+        for row in figures.get("per_turn", ()):
+            record.metrics(**row)
     return Talk(summary, record.path)
+
+
+def _draw(
+    settings: PadsSettings, record: RunRecord, figures: dict[str, Any], trace: Trace, heard: Samples, sink: WavSink
+) -> None:
+    """Write the talk's sound and its page."""
+    agent = sink.render(max(len(heard) / SAMPLE_RATE, sink.end_s))
+    write_conversation(record.path / "conversation.wav", heard, agent, sink.sample_rate)
+    page = {**figures, "theta_end": settings.gate.theta_end, "theta_deep": settings.gate.theta_deep}
+    page["wasted_tokens"] = figures["spec_wasted_tokens"]
+    loudness = {"user": loudness_of(heard, SAMPLE_RATE), "agent": loudness_of(agent, sink.sample_rate)}
+    timeline.write(record.path / "timeline.html", trace.events, page, record.path.name, loudness)
 
 
 def _record(settings: PadsSettings, name: str, purpose: str) -> RunRecord:
@@ -149,6 +162,14 @@ def _record(settings: PadsSettings, name: str, purpose: str) -> RunRecord:
     except PadsError as exc:
         hashes = {"error": str(exc)}
     return RunRecord.begin(name, purpose, settings, hashes, command_line())
+
+
+def _also_logged(progress: Progress, record: RunRecord) -> Progress:
+    def tell(text: str) -> None:
+        progress(text)
+        record.log(text)
+
+    return tell
 
 
 def loudness_of(samples: Samples, rate: int, step_s: float = 0.05) -> list[float]:
@@ -172,6 +193,7 @@ def chat(
 ) -> dict[str, Any]:
     """Typed turns from ``stream``. With ``show`` replies appear as they come, and on a terminal errors end no talk."""
     with _record(settings, "chat", "typed turns") as record:
+        progress = _also_logged(progress, record)
         registry = Registry.load()
         progress("loading models")
         engine = assemble.engine(settings.engine, registry)
