@@ -13,20 +13,32 @@ from dataclasses import dataclass
 
 from ..frames import Message
 
-_WORD = re.compile(r"[^\W_]+(?:['.,:/-][^\W_]+)*", re.UNICODE)
+_INNER = "'.,:/-"
+"""Marks that belong to a word or number when they stand alone inside it."""
+_RUN_OF_INNER = re.compile(rf"[{_INNER}]{{2,}}")
 _FIRST_PERSON = re.compile(r"\bi(?=$|\s|'(?:m|ll|ve|d|re|s)\b)")
 
 
 def normalise(text: str) -> str:
     """Words in lower case with one blank between them; apostrophes and marks inside a word or number stay."""
     folded = unicodedata.normalize("NFKC", text).replace("\u2019", "'").casefold()
-    return " ".join(_WORD.findall(folded))
+    folded = unicodedata.normalize("NFKC", folded)  # folding takes some letters apart
+    spaced = "".join(char if char in _INNER or _spells(char) else " " for char in folded)
+    words = (word.strip(_INNER) for word in _RUN_OF_INNER.sub(" ", spaced).split())
+    return " ".join(word for word in words if word)
+
+
+def _spells(char: str) -> bool:
+    """Letters, digits, and the accents and vowel signs that many scripts write as characters of their own."""
+    return char.isalnum() or unicodedata.category(char).startswith("M")
 
 
 def canonical(text: str) -> str:
     """The normalised words with a capital first letter and a capital "I": the user's row as the model reads it."""
-    words = _FIRST_PERSON.sub("I", normalise(text))
-    return words[:1].upper() + words[1:]
+    words = normalise(text)
+    written = _FIRST_PERSON.sub("I", words)
+    capital = written[:1].upper() + written[1:]
+    return capital if normalise(capital) == words else written  # a dotless i, say, has another letter's capital
 
 
 @dataclass(frozen=True, slots=True)
