@@ -150,8 +150,6 @@ def _resample(samples: Samples, rate: int) -> Samples:
 def _trim(samples: Samples) -> Samples:
     """Cut silence off both ends: everything before and after the first and last 10 ms louder than 2 % of the peak."""
     block = SAMPLE_RATE // 100
-    whole = samples[: len(samples) // block * block].reshape(-1, block)
-    if not len(whole):
-        return samples
-    loud = np.flatnonzero(np.abs(whole.astype(np.int32)).max(axis=1) > 0.02 * np.abs(samples.astype(np.int32)).max())
+    levels = np.abs(np.pad(samples, (0, -len(samples) % block)).astype(np.int32)).reshape(-1, block).max(axis=1)
+    loud = np.flatnonzero(levels > 0.02 * levels.max(initial=0))
     return samples[loud[0] * block : (loud[-1] + 1) * block] if len(loud) else samples
