@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -24,8 +25,10 @@ class Trace:
         self.events: list[TraceEvent] = []
         self._keep = keep
         self._listeners: list[Listener] = []
-        # Line buffered: a killed process loses nothing that had happened.
-        self._file: TextIO | None = path.open("w", encoding="utf-8", buffering=1) if path else None
+        # Line buffered: a killed process loses nothing that had happened. A lone surrogate is written as JSON's escape.
+        self._file: TextIO | None = (
+            path.open("w", encoding="utf-8", errors="backslashreplace", newline="\n", buffering=1) if path else None
+        )
 
     def listen(self, listener: Listener) -> None:
         """Call ``listener`` with every event from now on, on the event loop; it must not block."""
@@ -60,21 +63,28 @@ def to_line(event: TraceEvent) -> str:
     return json.dumps({"t": event.t_s, "event": event.kind, **event.fields}, ensure_ascii=False)
 
 
+def parse_line(line: bytes | str) -> TraceEvent:
+    """The event of one line. Raises ValueError if it is none."""
+    row = json.loads(line)
+    if not isinstance(row, dict) or not {"t", "event"} <= row.keys():
+        raise ValueError("not an object with 't' and 'event'")
+    return TraceEvent(row.pop("t"), row.pop("event"), row)
+
+
 def read(path: Path) -> list[TraceEvent]:
     """Read a trace file; a last line that was cut off is left out. Raises InputError."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise InputError(f"trace '{path}' cannot be read: {exc}") from None
+        *whole, cut = path.read_bytes().split(b"\n")  # only this ends a line: JSON text may hold other separators
+    except OSError as exc:
+        raise InputError(f"trace '{path}' cannot be read: {exc.strerror}") from None
     events = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(whole, 1):
         try:
-            row = json.loads(line)
-            events.append(TraceEvent(row.pop("t"), row.pop("event"), row))
-        except (ValueError, KeyError, AttributeError):
-            if number == len(lines):
-                break
+            events.append(parse_line(line))
+        except ValueError:
             raise InputError(f"trace '{path}' line {number} is not a trace event") from None
+    with contextlib.suppress(ValueError):
+        events.append(parse_line(cut))
     return events
 
 
