@@ -18,8 +18,11 @@ from .errors import ConfigError
 from .frames import GateMode
 
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
-Seconds = Annotated[float, Field(ge=0.0)]
+Seconds = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
+
+_NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)
+"""What the YAML reader raises; the last two for an impossible date, a bad number, or brackets without end."""
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG_DIR = ROOT / "configs"
@@ -245,7 +248,7 @@ def validate(model: type[S], tree: Mapping[str, Any]) -> S:
     try:
         return model.model_validate(tree)
     except ValidationError as exc:
-        raise ConfigError(_first_fault(model, exc)) from None
+        raise ConfigError(_one_line(_first_fault(model, exc))) from None
 
 
 def _first_fault(model: type[BaseModel], exc: ValidationError) -> str:
@@ -275,6 +278,10 @@ def _known_keys(model: type[BaseModel], prefix: str = "") -> list[str]:
     return keys
 
 
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file as a plain tree. Raises ConfigError."""
     try:
@@ -283,8 +290,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"settings file '{path}' cannot be read: {exc.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"settings file '{path}' is not UTF-8 text") from None
-    except yaml.YAMLError as exc:
-        raise ConfigError(f"settings file '{path}' is not valid YAML: {' '.join(str(exc).split())}") from None
+    except _NOT_YAML as exc:
+        raise ConfigError(f"settings file '{path}' is not valid YAML: {_one_line(exc)}") from None
     if tree is None:
         return {}
     if not isinstance(tree, dict):
@@ -303,10 +310,10 @@ def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def _parse_override(text: str) -> dict[str, Any]:
     path, equals, raw = text.partition("=")
     if not equals or not path.strip():
-        raise ConfigError(f"override '{text}' is not of the form section.key=value")
+        raise ConfigError(f"override '{_one_line(text)}' is not of the form section.key=value")
     try:
         value: Any = yaml.safe_load(raw) if raw else ""
-    except yaml.YAMLError:
+    except _NOT_YAML:
         value = raw
     for part in reversed(path.strip().split(".")):
         value = {part: value}
