@@ -52,8 +52,9 @@ class LlamaEngine:
     (messages, seed, settings); ``follow`` and ``open`` end an open reply.
     """
 
-    def __init__(self, model: Model, settings: EngineSettings) -> None:
+    def __init__(self, model: Model, settings: EngineSettings, owns_model: bool = False) -> None:
         self._model = model
+        self._owns_model = owns_model
         self._settings = settings
         n_ctx = context_length(model, settings)
         if settings.max_reply_tokens >= n_ctx:
@@ -72,7 +73,7 @@ class LlamaEngine:
         """Load a GGUF chat model. Raises InputError, ModelCorrupt, ModelError, SetupError or EngineError."""
         model = Model(path)
         try:
-            return cls(model, settings)
+            return cls(model, settings, owns_model=True)
         except BaseException:
             model.close()
             raise
@@ -174,10 +175,11 @@ class LlamaEngine:
         self._cache.abort_flag.raise_()
 
     def close(self) -> None:
-        """Free context and model. Idempotent; no call may be running."""
+        """Free the context, and the model if ``load`` read it. Idempotent; no call may be running."""
         self._reply = None
         self._cache.close()
-        self._model.close()
+        if self._owns_model:
+            self._model.close()
 
     def _fill(self, tokens: tuple[int, ...], logits: bool = False) -> WorkCounts:
         common = self._cache.common(tokens)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import re
 from pathlib import Path
 from typing import Any, Protocol
@@ -80,7 +81,7 @@ class Model:
                 self._control.add(token)
             elif bits & _USER_DEFINED and len(name) > 1 and not name.isspace():
                 markers.append(name)
-        self._marker = _any_of(markers)
+        self._marker = any_of(markers)
         first = self._llama.llama_vocab_bos(self._vocab)
         self.bos: int | None = first if self._llama.llama_vocab_get_add_bos(self._vocab) and first >= 0 else None
 
@@ -117,16 +118,7 @@ class Model:
         return text.decode("utf-8", "replace")
 
     def _tokenize(self, text: str) -> tuple[int, ...]:
-        # llama.cpp leaves control tokens alone here (parse_special off), but matches user-defined ones in any text
-        # (Qwen's <think>, Phi's <|user|>). Cutting such a marker after its first character keeps it ordinary.
-        tokens: list[int] = []
-        start = 0
-        for found in self._marker.finditer(text):
-            cut = found.start() + 1
-            tokens += self._encode(text[start:cut])
-            start = cut
-        tokens += self._encode(text[start:])
-        return tuple(tokens)
+        return tuple(token for part in cut_markers(text, self._marker) for token in self._encode(part))
 
     def _encode(self, text: str) -> list[int]:
         if not text:
@@ -176,6 +168,17 @@ def check_gguf(path: Path) -> None:
         raise ModelCorrupt(f"model file '{path}' is not a GGUF file; fetch it again or choose another")
 
 
-def _any_of(texts: list[str]) -> re.Pattern[str]:
+def cut_markers(text: str, marker: re.Pattern[str]) -> list[str]:
+    """``text`` cut inside every marker, so that each part is tokenized as ordinary text.
+
+    llama.cpp leaves control tokens in plain text alone, but matches user-defined ones (Qwen's ``<think>``, Phi's
+    ``<|user|>``) anywhere. Parted after its first character, such a marker is only characters.
+    """
+    cuts = [0, *(found.start() + 1 for found in marker.finditer(text)), len(text)]
+    return [text[start:end] for start, end in itertools.pairwise(cuts)]
+
+
+def any_of(texts: list[str]) -> re.Pattern[str]:
+    """A pattern for any of ``texts``, the longest first; for none of them, one that matches nothing."""
     ordered = sorted(texts, key=len, reverse=True)
     return re.compile("|".join(re.escape(text) for text in ordered) if ordered else r"(?!)")
