@@ -12,7 +12,15 @@ from pathlib import Path
 from .acts.protocol import ActClassifier
 from .asr.protocol import Recognizer
 from .audio.protocol import AudioSink, AudioSource
-from .config import ActSettings, EngineSettings, PadsSettings, RecognizerSettings, SpeechSettings, TurnSettings
+from .config import (
+    ActSettings,
+    EngineSettings,
+    PadsSettings,
+    RecognizerSettings,
+    SpeechSettings,
+    TurnSettings,
+    load_costs,
+)
 from .engine.protocol import ReplyEngine
 from .errors import ConfigError
 from .models import Registry
@@ -84,7 +92,7 @@ def recognizer(settings: RecognizerSettings, registry: Registry) -> Recognizer:
             raise ConfigError("asr.kind is 'reference' but asr.reference names no file of word timings")
         from .asr.reference import ReferenceRecognizer
 
-        return ReferenceRecognizer.from_file(settings.reference)
+        return ReferenceRecognizer.from_file(settings.reference, settings.reference_only)
     from .asr.whisper import WhisperRecognizer
 
     return WhisperRecognizer(registry.resolve(settings.model), settings.threads, settings.window_s)
@@ -109,7 +117,10 @@ def synthesizer(settings: SpeechSettings, registry: Registry) -> Synthesizer:
 
 
 def check(settings: PadsSettings, registry: Registry) -> None:
-    """Whether every model is here, before time goes into loading the first. Raises ModelError, UsageError."""
+    """Whether all that the settings name is here, before time goes into loading. Raises ModelError, UsageError."""
+    load_costs(settings.clock.costs)
+    if settings.asr.kind == "reference":
+        recognizer(settings.asr, registry)
     for name in _model_names(settings):
         registry.resolve(name)
 

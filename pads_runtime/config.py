@@ -98,6 +98,8 @@ class RecognizerSettings(Settings):
     """Longest audio given to the encoder at once; older words of a long turn are settled before it slides."""
     reference: Path | None = None
     """Word timings (TSV) for ``kind: reference``."""
+    reference_only: dict[str, str] = {}
+    """Which rows of it are played, by column, e.g. ``{dialogue: MUL1423, channel: A}``."""
 
 
 class ActSettings(Settings):

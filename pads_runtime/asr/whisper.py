@@ -3,8 +3,9 @@
 Whisper's encoder is built for 30 s of input. Given only the audio there is, it is some ten times faster, but the
 decoder then never sees the silence it learned to stop at: it repeats itself, and words are lost. So the encoder gets
 the audio and at least ``_PAD_S`` of zeros, rounded up to whole seconds, and its output is lengthened by ``_SUFFIX_S``
-of the states that pure silence has at the same positions, computed once when the model loads. That gives the word
-error rate of the 30 s window (``bench/recognizer.py``).
+of the states that pure silence has at the same positions, computed once when the model loads. That keeps the words:
+on 112 telephone utterances the word error rate is 0.293 against 0.298 with the 30 s window, for a sixth of the time
+[MEASURED dev-host] ``python -m bench.recognizer --data <SpokenWOZ sample>``.
 
 Decoding is greedy and without timestamps: the same audio gives the same words.
 """
@@ -104,7 +105,7 @@ class WhisperRecognizer:
         """The words of at most 30 s of audio, without any state; nothing for silence and noise."""
         if not samples.any():
             return Hypothesis((), 0.0, 1.0)
-        seconds = len(samples) / SAMPLE_RATE
+        limit = _SPARE_TOKENS + round(_TOKENS_PER_S * len(samples) / SAMPLE_RATE)
         try:
             states = self._states(samples)
             result = self._network.generate(
@@ -112,14 +113,15 @@ class WhisperRecognizer:
                 [self._prompt],
                 beam_size=1,
                 # CTranslate2 halves the limit it is given.
-                max_length=2 * (_SPARE_TOKENS + round(_TOKENS_PER_S * seconds)),
+                max_length=2 * limit,
                 return_scores=True,
                 return_no_speech_prob=True,
             )[0]
         except (RuntimeError, ValueError) as exc:
             raise ModelError(f"recogniser '{self._model.name}' failed: {' '.join(str(exc).split())}") from None
-        text = self._tokenizer.decode(result.sequences_ids[0], skip_special_tokens=True)
-        words = collapse_repeats(split_words(text))
+        tokens = result.sequences_ids[0]
+        text = self._tokenizer.decode(tokens, skip_special_tokens=True)
+        words = collapse_repeats(split_words(text), runaway=len(tokens) >= limit)
         if is_speechless(result.no_speech_prob, result.scores[0]):
             words = ()
         return Hypothesis(words, float(result.scores[0]), float(result.no_speech_prob))

@@ -10,9 +10,11 @@ import pytest
 
 from pads_runtime.asr.agreement import plain
 from pads_runtime.asr.whisper import WhisperRecognizer
+from pads_runtime.audio.files import read_audio
 from pads_runtime.errors import InputError, ModelCorrupt, ModelMissing
 from pads_runtime.frames import Samples, TranscriptUpdated
 
+AMI = Path(__file__).resolve().parents[3] / "shared" / "data" / "ami_audio"
 SHORT = "What is the weather like in Paris tomorrow?"
 LONG = (
     "I am looking for a train to Cambridge that leaves on Friday.",
@@ -117,6 +119,12 @@ def test_a_clap_has_no_words(whisper: WhisperRecognizer) -> None:
     audio = np.random.default_rng(2).normal(0, 60, 32_000)
     audio[8_000:24_000] += clap
     assert whisper.read(np.clip(audio, -32768, 32767).astype(np.int16)).words == ()
+
+
+@pytest.mark.skipif(not AMI.is_dir(), reason="the AMI clips are not on this machine")
+def test_a_room_with_far_chatter_has_no_words(whisper: WhisperRecognizer) -> None:
+    room = read_audio(AMI / "EN2001d_0000000_trn02.flac")
+    assert [whisper.read(room[: seconds * 16_000]).words for seconds in range(1, 9)] == [()] * 8
 
 
 def test_an_empty_turn_has_no_words(whisper: WhisperRecognizer) -> None:
