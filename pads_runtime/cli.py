@@ -68,7 +68,10 @@ def demo(
 
 @app.command()
 def replay(
-    file: Annotated[Path, typer.Argument(help="A recording: WAV, FLAC or another common format, any rate.")],
+    # readable=False: whether it can be read is found out, and told, where it is read.
+    file: Annotated[
+        Path, typer.Argument(readable=False, help="A recording: WAV, FLAC or another common format, any rate.")
+    ],
     as_json: Json = False,
     overrides: Set = None,
     config: Config = None,

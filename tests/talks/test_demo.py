@@ -63,7 +63,7 @@ def test_a_script_is_found_by_name_or_path(tmp_path: Path) -> None:
     own = script(tmp_path, "turns:\n  - say: [Hello, 1, there]\n")
     assert own.turns[0].say == ("Hello", 1, "there")
     assert own.gap_s == 0.6
-    with pytest.raises(ConfigError, match="'nowhere.yaml' not found"):
+    with pytest.raises(ConfigError, match=r"'nowhere\.yaml' not found"):
         load_script("nowhere.yaml")
 
 
