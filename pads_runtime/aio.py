@@ -86,9 +86,9 @@ class Worker:
     """One thread that owns one native model. Jobs run in the order they were given; the event loop never waits.
 
     On a VirtualLoop a job takes the time its ``cost`` says; on a real loop it takes the time it takes. ``busy_s`` adds
-    up either. A cancelled job calls ``on_cancel`` (so that native code can stop early) on a real loop only: under
-    virtual time the computation always runs to its end, and only its delivery is dropped, so that what a cancelled
-    job leaves behind never depends on the machine.
+    up either. On a real loop a cancelled job calls ``on_cancel`` (so that native code can stop early), or is left out if
+    it has not begun. Under virtual time the computation always runs to its end, and only its delivery is dropped, so
+    that what a cancelled job leaves behind never depends on the machine.
     """
 
     def __init__(self, name: str, capacity: int = 64) -> None:
@@ -122,6 +122,8 @@ class Worker:
                 _settle(future, result, error)
 
         def work() -> None:
+            if virtual is None and future.cancelled():
+                return
             began = time.monotonic()
             result, error = None, None
             try:
@@ -149,6 +151,8 @@ class Worker:
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
+            if self._stopped and self._jobs.empty():  # the queue may have been too full for stop's mark
+                return
 
     def stop(self, timeout_s: float = 1.0) -> bool:
         """Refuse new jobs, let queued ones finish, and wait at most ``timeout_s``; True if the thread has ended.
@@ -179,7 +183,12 @@ class _VirtualJob:
         if self._future.cancelled():
             self._loop.end_job(self._ticket, self._loop.time(), lambda: None)
             return
-        cost_s = 0.0 if error is not None else self._cost(result) if callable(self._cost) else self._cost
+        cost_s = 0.0
+        if error is None:
+            try:
+                cost_s = self._cost(result) if callable(self._cost) else self._cost
+            except Exception as exc:  # or the job would never be delivered and time would stand still
+                error = exc
         self._start_s = max(self._given_s, self._worker.free_at_s)
         self._worker.free_at_s = self._start_s + cost_s
         self._worker.busy_s += cost_s
@@ -196,6 +205,10 @@ class _VirtualJob:
 def _settle(future: asyncio.Future[T], result: Any, error: BaseException | None) -> None:
     if future.cancelled():
         return
+    if isinstance(error, StopIteration):  # a future refuses it, and the caller would wait for ever
+        wrapped = RuntimeError("a job raised StopIteration")
+        wrapped.__cause__ = error
+        error = wrapped
     if error is not None:
         future.set_exception(error)
     else:
