@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from .talks import Talk
 
@@ -21,32 +22,30 @@ def talk(console: Console, done: Talk) -> None:
     for row in summary["per_turn"]:
         table.add_row(
             str(row["turn"]),
-            row["user"],
-            row["agent"],
+            Text(row["user"]),  # words, whatever marks are in them
+            Text(row["agent"]),
             _became(row),
             _ms(row["post_confirm_ttft_ms"]),
             _ms(row["dead_air_ms"]),
         )
     console.print(table)
-    console.print(
+    _say(
+        console,
         f"{summary['turns']} turns answered; {summary['prepared']} replies prepared in pauses: "
         f"{summary['committed']} used, {summary['discarded']} thrown away unheard "
-        f"({summary['spec_wasted_tokens']} tokens of work)."
+        f"({summary['spec_wasted_tokens']} tokens of work).",
     )
     for key, words in (("post_confirm_ttft_ms", "wait for the model"), ("dead_air_ms", "silence before the answer")):
         spread = summary[key]
         if spread is not None:
-            console.print(f"{words}: median {spread['p50']:.0f} ms, 95 % under {spread['p95']:.0f} ms")
-    console.print(f"listen: {done.folder / 'conversation.wav'}  (left: user, right: PADS)")
-    console.print(f"look:   {done.folder / 'timeline.html'}")
+            _say(console, f"{words}: median {spread['p50']:.0f} ms, 95 % under {spread['p95']:.0f} ms")
+    _say(console, f"listen: {done.folder / 'conversation.wav'}  (left: user, right: PADS)")
+    _say(console, f"look:   {done.folder / 'timeline.html'}")
 
 
 def compared(with_: dict[str, Any], without: dict[str, Any]) -> dict[str, Any]:
     """Both summaries and whether every reply was the same, turn by turn."""
-    texts = [
-        [(row["turn"], row["user"], row["agent"]) for row in s["per_turn"] if row["agent"]] for s in (with_, without)
-    ]
-    return {"speculation": with_, "plain": without, "identical_replies": texts[0] == texts[1]}
+    return {"speculation": with_, "plain": without, "identical_replies": _served(with_) == _served(without)}
 
 
 def comparison(console: Console, with_: Talk, without: Talk) -> None:
@@ -67,9 +66,14 @@ def comparison(console: Console, with_: Talk, without: Talk) -> None:
         table.add_row(key.replace("_", " "), *(str(talk.summary[key]) for talk in (with_, without)))
     console.print(table)
     same = "word for word the same" if both["identical_replies"] else "NOT the same: please report this"
-    console.print(f"The replies are {same}.")
+    _say(console, f"The replies are {same}.")
     for done in (with_, without):
-        console.print(f"look: {done.folder / 'timeline.html'}")
+        _say(console, f"look: {done.folder / 'timeline.html'}")
+
+
+def _say(console: Console, line: str) -> None:
+    """A line as it is: no markup in it, and a path stays in one piece, so that it can be clicked or copied."""
+    console.print(Text(line), soft_wrap=True)
 
 
 def _served(summary: dict[str, Any]) -> list[tuple[int, str, str]]:

@@ -124,8 +124,8 @@ def _hold(
                 await session.run()
             finally:  # a talk that was stopped leaves the same things, as far as it went
                 figures.update(summarise(trace.events, user.speech_ends_s(), session.lags_s))
-                heard = user.samples()[: round(clock_.now() * SAMPLE_RATE)]
-                _draw(settings, record, figures, trace, heard, sink)
+                sides = _Sides.until(clock_.now(), user.samples(), sink)
+                _draw(settings, record.path, figures, trace, sides)
 
     try:
         clock.run(main, virtual=settings.clock.kind == "virtual", speed=settings.clock.speed)
@@ -144,16 +144,28 @@ def _hold(
     return Talk(summary, record.path)
 
 
-def _draw(
-    settings: PadsSettings, record: RunRecord, figures: dict[str, Any], trace: Trace, heard: Samples, sink: WavSink
-) -> None:
+@dataclass(frozen=True)
+class _Sides:
+    """Both sides of a talk, equally long: the user at SAMPLE_RATE, the agent at ``agent_rate``."""
+
+    user: Samples
+    agent: Samples
+    agent_rate: int
+
+    @classmethod
+    def until(cls, end_s: float, user: Samples, sink: WavSink) -> _Sides:
+        length = round(end_s * SAMPLE_RATE)
+        heard = np.pad(user[:length], (0, max(0, length - len(user))))
+        return cls(heard, sink.render(end_s), sink.sample_rate)
+
+
+def _draw(settings: PadsSettings, folder: Path, figures: dict[str, Any], trace: Trace, sides: _Sides) -> None:
     """Write the talk's sound and its page."""
-    agent = sink.render(max(len(heard) / SAMPLE_RATE, sink.end_s))
-    write_conversation(record.path / "conversation.wav", heard, agent, sink.sample_rate)
+    write_conversation(folder / "conversation.wav", sides.user, sides.agent, sides.agent_rate)
     page = {**figures, "theta_end": settings.gate.theta_end, "theta_deep": settings.gate.theta_deep}
     page["wasted_tokens"] = figures["spec_wasted_tokens"]
-    loudness = {"user": loudness_of(heard, SAMPLE_RATE), "agent": loudness_of(agent, sink.sample_rate)}
-    timeline.write(record.path / "timeline.html", trace.events, page, record.path.name, loudness)
+    user, agent = loudness_of(sides.user, SAMPLE_RATE), loudness_of(sides.agent, sides.agent_rate)
+    timeline.write(folder / "timeline.html", trace.events, page, folder.name, {"user": user, "agent": agent})
 
 
 def _record(settings: PadsSettings, name: str, purpose: str) -> RunRecord:
