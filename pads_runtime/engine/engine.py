@@ -190,11 +190,13 @@ class LlamaEngine:
 
     def _draw(self, seed: int, position: int) -> int:
         logits = self._cache.logits()
-        if not np.isfinite(logits.max()):
+        best = sampling.greedy(logits)
+        if not np.isfinite(logits[best]):  # argmax stops at the first NaN, so this sees one anywhere
             raise EngineError("the model's logits are not finite numbers; the model file may be damaged")
         s = self._settings
-        u = sampling.uniform(seed, position) if s.temperature > 0 else 0.0
-        return sampling.sample(logits, s.temperature, s.top_k, s.top_p, u)
+        if s.temperature == 0:
+            return best
+        return sampling.sample(logits, s.temperature, s.top_k, s.top_p, sampling.uniform(seed, position))
 
 
 def _template(model: Model) -> ChatTemplate:

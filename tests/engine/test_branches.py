@@ -113,7 +113,7 @@ def test_an_abort_before_a_call_stops_it_and_lasts_until_the_rollback(engine: Ll
         engine.step()
 
 
-@pytest.mark.parametrize("nodes", [1, 300, 900, 1300])
+@pytest.mark.parametrize("nodes", [1, 300, 600, 1000])
 def test_a_prefill_aborted_at_any_node_keeps_whole_passes_only_and_redoes_the_same(
     nodes: int, make_engine: Make, talk: Talk, answer: Answer
 ) -> None:
