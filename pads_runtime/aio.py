@@ -86,9 +86,9 @@ class Worker:
     """One thread that owns one native model. Jobs run in the order they were given; the event loop never waits.
 
     On a VirtualLoop a job takes the time its ``cost`` says; on a real loop it takes the time it takes. ``busy_s`` adds
-    up either. On a real loop a cancelled job calls ``on_cancel`` (so that native code can stop early), or is left out if
-    it has not begun. Under virtual time the computation always runs to its end, and only its delivery is dropped, so
-    that what a cancelled job leaves behind never depends on the machine.
+    up either. On a real loop a cancelled job calls ``on_cancel`` (so that native code can stop early), or is left out
+    if it has not begun. Under virtual time the computation always runs to its end, and only its delivery is dropped,
+    so that what a cancelled job leaves behind never depends on the machine.
     """
 
     def __init__(self, name: str, capacity: int = 64) -> None:

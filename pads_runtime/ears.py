@@ -7,7 +7,7 @@ when that is free, and the answer is posted as an event when it arrives.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -58,7 +58,10 @@ class Ears:
     """Listens until the source ends and ``quiet`` says that nothing more is expected."""
 
     def __init__(
-        self, hearing: Hearing, spawn: Callable[[Awaitable[Any]], None], post: Callable[[Heard], Awaitable[None]]
+        self,
+        hearing: Hearing,
+        spawn: Callable[[Coroutine[Any, Any, Any]], None],
+        post: Callable[[Heard], Awaitable[None]],
     ) -> None:
         self._h = hearing
         self._spawn, self._post = spawn, post
@@ -74,6 +77,7 @@ class Ears:
         self._reading = False
         self._read_until_s = 0.0
         self._final_wanted = False
+        self._closing = False
 
     # ------------------------------------------------------------ told by the session
 
@@ -81,11 +85,18 @@ class Ears:
         """The turn is answered or closed: its audio is dropped, the next speech begins a new one."""
         self._turn = None
         self._final_wanted = False
+        self._closing = False
+
+    def keep_turn(self) -> None:
+        """Speech has been taken for a turn: keep its audio, also if ``end_turn`` came between the two."""
+        if self._turn is None:
+            self._begin_turn()
 
     async def confirm(self) -> None:
         """The turn is confirmed: further speech is a start, and the transcript is wanted now at the latest."""
         await self.next_speech_starts()
-        if self._turn is not None and self._read_until_s < self._turn_end_s and self._speaking:
+        if self._turn is not None and self._speaking and not self._closing:
+            self._closing = True
             self._request_final()
 
     async def next_speech_starts(self) -> None:
@@ -122,14 +133,14 @@ class Ears:
                 frame = await channel.get()
             except ChannelClosed:
                 return
-            if frame.index != next_index:
-                await self._h.predictor_worker.run(self._h.predictor.reset)  # frames were dropped: a gap
+            if frame.index != next_index:  # frames were dropped: a gap
+                self._spawn(self._h.predictor_worker.run(self._h.predictor.reset))
                 self._unpredicted.clear()
             next_index = frame.index + 1
             events = await self._h.voice_activity_worker.run(self._h.voice_activity.process, frame)
             self._keep(frame)
             for event in events:
-                await self._on_speech(event, frame)
+                await self._on_speech(event)
             self._predict(frame)
             self._read(frame)
 
@@ -140,7 +151,7 @@ class Ears:
             self._turn.append(frame.samples)
             self._turn_end_s = frame.end_s
 
-    async def _on_speech(self, event: SpeechEvent, frame: AudioFrame) -> None:
+    async def _on_speech(self, event: SpeechEvent) -> None:
         if isinstance(event, SpeechPaused):
             self._speaking = False
             self._last_voiced_s = event.last_voiced_s
@@ -149,15 +160,15 @@ class Ears:
                 self._request_final()
             return
         self._speaking = True
-        self._final_wanted = False
+        self._final_wanted = self._final_wanted and self._closing
         if self._turn is None:
-            self._begin_turn(frame)
+            self._begin_turn()
         await self._post(event)
 
-    def _begin_turn(self, frame: AudioFrame) -> None:
+    def _begin_turn(self) -> None:
         self._turn = [kept.samples for kept in self._preroll]
-        self._turn_end_s = frame.end_s
-        self._turn_start_s = frame.end_s - len(self._turn) * FRAME_S
+        self._turn_end_s = self._preroll[-1].end_s
+        self._turn_start_s = self._turn_end_s - len(self._turn) * FRAME_S
         self._read_until_s = self._turn_start_s
         start_s = self._turn_start_s
         self._spawn(self._h.recognizer_worker.run(self._h.recognizer.begin, start_s))
@@ -200,7 +211,8 @@ class Ears:
     def _read(self, frame: AudioFrame) -> None:
         self._read_final()
         new_s = frame.end_s - self._read_until_s
-        if self._turn is None or self._reading or not self._speaking or new_s < self._h.settings.asr.partial_every_s:
+        busy = self._reading or self._closing
+        if self._turn is None or busy or not self._speaking or new_s < self._h.settings.asr.partial_every_s:
             return
         self._start_reading(final=False)
 

@@ -76,6 +76,7 @@ class Reply:
         self.prepared = False
         """Begun in a pause, before the turn was confirmed."""
         self.generated = False
+        self.failed = False
         self.committed = asyncio.Event()
         self.spoken: list[PhraseSynthesized] = []
         self._voice, self._observer = voice, observer
@@ -91,6 +92,7 @@ class Reply:
         except* EngineDead:
             raise
         except* PadsError as errors:
+            self.failed = True
             self._observer.failed(self, _first(errors))
         else:
             self._observer.playback_finished(self)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from .clock import Clock, VirtualLoop
 from .config import Costs, PadsSettings
 from .ears import Ears, Hearing
 from .engine.protocol import ReplyEngine
-from .errors import EngineAborted, PadsError
+from .errors import EngineAborted, EngineDead, EngineError, PadsError
 from .frames import (
     ActClassified,
     AudioFrame,
@@ -91,15 +91,20 @@ class Session:
         self._on_reply, self._on_idle = on_reply, on_idle
         self._history: list[Message] = []
         self._machine = m.TurnMachine(settings, settings_key(settings), lambda p: confirm_after_s(p, settings.turn))
-        self._inbox: asyncio.Queue[m.Event | None] = asyncio.Queue(INBOX)
-        self._workers = {name: Worker(name) for name in ("vad", "predictor", "recognizer", "acts", "engine", "speech")}
+        self._inbox: asyncio.Queue[m.Event | _Failed | None] = asyncio.Queue(INBOX)
+        self._frames: Channel[AudioFrame] = Channel(settings.audio.queue_frames, Overflow.DROP_OLDEST)
+        self._workers: dict[str, Worker] = {}
         self._reply: Reply | None = None
         self._reply_task: asyncio.Task[None] | None = None
         self._following = False
         self._classified = ""
         self._open_jobs = 0
         self.lags_s: list[float] = []
-        self.frames_dropped = 0
+
+    @property
+    def frames_dropped(self) -> int:
+        """Frames that came while too many others waited."""
+        return self._frames.dropped
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -110,8 +115,9 @@ class Session:
 
     async def run(self) -> None:
         """Hold the conversation. On any way out the trace is complete, workers stopped and the sink closed."""
-        self._trace.emit("session_started", self._clock.now(), settings=self._machine.settings_key)
+        self._workers = {name: Worker(name) for name in ("vad", "predictor", "recognizer", "acts", "engine", "speech")}
         try:
+            self._trace.emit("session_started", self._clock.now(), settings=self._machine.settings_key)
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 await self._converse(group)
@@ -119,18 +125,16 @@ class Session:
             self._trace.emit("session_failed", self._clock.now(), error=_reason(errors))
             raise _plain_error(errors) from None
         finally:
-            await self._shut_down()
+            self._shut_down()
 
     async def _converse(self, group: asyncio.TaskGroup) -> None:
-        channel: Channel[AudioFrame] = Channel(self._settings.audio.queue_frames, Overflow.DROP_OLDEST)
         self._ears = Ears(self._hearing(), self._spawn, self._inbox.put)
-        pump = group.create_task(self._ears.pump(channel, self._quiet, TAIL_S))
-        listen = group.create_task(self._ears.listen(channel))
+        pump = group.create_task(self._ears.pump(self._frames, self._quiet, TAIL_S))
+        listen = group.create_task(self._ears.listen(self._frames))
         conduct = group.create_task(self._conduct())
         lag = group.create_task(self._measure_lag())
         await pump
         await listen
-        self.frames_dropped = channel.dropped
         await self._inbox.put(None)
         await conduct
         lag.cancel()
@@ -167,12 +171,10 @@ class Session:
     def _quiet(self) -> bool:
         return self._machine.state is TurnState.IDLE and self._open_jobs == 0 and self._inbox.empty()
 
-    async def _shut_down(self) -> None:
+    def _shut_down(self) -> None:
+        """All tasks have ended with the group; what may still run is native code in the workers' threads."""
         now_s = self._clock.now()
         self._stages.engine.abort()
-        if self._reply_task is not None:
-            self._reply_task.cancel()
-            await asyncio.wait({self._reply_task}, timeout=0.5)
         for worker in self._workers.values():
             worker.stop(timeout_s=0.0)
         self._stages.sink.close(now_s)
@@ -180,15 +182,17 @@ class Session:
             self._stages.engine.close()
         self._trace.emit("session_ended", now_s, frames_dropped=self.frames_dropped)
 
-    def _spawn(self, work: Awaitable[Any]) -> None:
-        async def guarded() -> None:
-            self._open_jobs += 1
-            try:
-                await work
-            finally:
-                self._open_jobs -= 1
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._start(work)
 
-        self._group.create_task(guarded())
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = self._group.create_task(work)
+        self._open_jobs += 1
+        task.add_done_callback(self._job_ended)
+        return task
+
+    def _job_ended(self, task: asyncio.Task[Any]) -> None:
+        self._open_jobs -= 1
 
     async def _measure_lag(self) -> None:
         """How late the event loop wakes a sleeper; only wall time can tell."""
@@ -205,22 +209,36 @@ class Session:
     # ------------------------------------------------------------ events to actions
 
     async def _conduct(self) -> None:
-        while True:
+        ended = False
+        while not (ended and self._machine.state in (TurnState.IDLE, TurnState.LISTENING)):
             event = await self._next()
             if event is _END:
-                return
-            before = self._machine.state
-            if isinstance(event, _Deadline):
-                actions = self._machine.tick(self._clock.now())
-            else:
-                self._record(event)
-                actions = self._machine.on(event)
-            for action in actions:
+                ended = True
+                continue
+            before, turn = self._machine.state, self._machine.turn
+            for action in await self._judge(event):
                 await self._perform(action)
+            if self._machine.turn != turn:
+                self._classified = ""
+            if isinstance(event, SpeechStarted | SpeechResumed):
+                self._ears.keep_turn()
             if isinstance(event, TranscriptUpdated):
                 self._use_transcript(event)
             if self._machine.state is not before:
-                self._on_state(before)
+                await self._on_state(before)
+
+    async def _judge(self, event: Any) -> list[m.Action]:
+        match event:
+            case _Deadline():
+                return self._machine.tick(self._clock.now())
+            case _Failed():
+                if event.reply is not self._reply:
+                    return []  # it was discarded or replaced meanwhile
+                await self._give_up(event.reply)
+                return self._machine.on(m.ReplyFailed(self._clock.now()))
+            case _:
+                self._record(event)
+                return self._machine.on(event)
 
     async def _next(self) -> Any:
         deadline_s = self._machine.deadline_s()
@@ -232,11 +250,12 @@ class Session:
             return _Deadline()
         return _END if event is None else event
 
-    def _on_state(self, before: TurnState) -> None:
+    async def _on_state(self, before: TurnState) -> None:
         state = self._machine.state
         self._emit("state_changed", turn=self._machine.turn, before=before.value, state=state.value)
         if state is TurnState.IDLE:
             self._ears.end_turn()
+            await self._ears.next_speech_starts()  # sound that went on through the turn is a new turn's
             if self._on_idle is not None:
                 self._on_idle()
 
@@ -272,6 +291,7 @@ class Session:
         await self._inbox.put(ActClassified(self._clock.now(), p_deep, text))
 
     async def _follow(self, text: str) -> None:
+        """Prefill what is stable. It only saves time: if it cannot be done, the turn goes on without."""
         messages = [*self._prompt(self._history), Message(Role.USER, text)]
         try:
             # A branch that is cancelled while this waits in line aborts it too; what was prefilled by then is kept.
@@ -279,6 +299,10 @@ class Session:
                 await self._workers["engine"].run(
                     self._stages.engine.follow, messages, cost=lambda counts: engine_cost_s(counts, self._costs)
                 )
+        except EngineDead:
+            raise
+        except EngineError as exc:
+            self._emit("follow_failed", error=str(exc))
         finally:
             self._following = False
 
@@ -298,10 +322,9 @@ class Session:
                 self._emit("turn_confirmed", turn=action.turn, last_voiced_s=action.last_voiced_s)
                 await self._ears.confirm()
             case m.Commit():
-                self._commit()
+                await self._commit()
             case m.Answer():
-                self._emit("reply_opened", turn=action.turn, text=action.premise.text)
-                self._begin_reply(action.turn, action.premise).committed.set()
+                self._answer(action.turn, action.premise)
             case m.Interrupt():
                 await self._interrupt(action.reason)
             case m.Reopen():
@@ -309,28 +332,32 @@ class Session:
                 self._emit("turn_reopened", turn=action.turn)
             case m.Close():
                 self._emit("turn_closed", turn=action.turn, reason=action.reason)
+                if action.text:
+                    self._remember(Message(Role.USER, action.text))
             case m.Ignore():
                 self._emit("speech_ignored", turn=action.turn, reason=action.reason)
                 self._ears.end_turn()
                 await self._ears.next_speech_starts()
 
     def _begin_reply(self, turn: int, premise: Premise) -> Reply:
+        assert self._reply is None
         reply = Reply(self._voice(), self, turn, premise, seed_for(self._settings.engine.seed, turn))
         messages = [*self._prompt(premise.history), Message(Role.USER, premise.text)]
         self._reply = reply
-        self._reply_task = self._group.create_task(self._guard(reply.run(messages)))
+        self._reply_task = self._start(reply.run(messages))
         return reply
 
-    async def _guard(self, work: Awaitable[None]) -> None:
-        self._open_jobs += 1
-        try:
-            await work
-        finally:
-            self._open_jobs -= 1
+    def _answer(self, turn: int, premise: Premise) -> None:
+        self._emit("reply_opened", turn=turn, text=premise.text)
+        self._begin_reply(turn, premise).committed.set()
 
-    def _commit(self) -> None:
+    async def _commit(self) -> None:
         reply = self._reply
         assert reply is not None
+        if reply.failed:  # and the machine has not been told yet
+            await self._give_up(reply)
+            self._answer(reply.turn, reply.premise)
+            return
         self._emit("reply_committed", turn=reply.turn, tokens=reply.tokens, generated=reply.generated)
         reply.committed.set()
 
@@ -378,15 +405,28 @@ class Session:
         self._emit("reply_interrupted", turn=reply.turn, **fields)
         self._serve(reply, heard)
 
+    async def _give_up(self, reply: Reply) -> None:
+        """A reply that failed: what was heard of it is history, the rest never was."""
+        played = self._stages.sink.flush(self._clock.now())
+        await self._stop_reply()
+        if reply.spoken:
+            await reply.stop()
+            self._serve(reply, reply.played_text(played))
+        else:
+            await reply.withdraw()
+
     def _serve(self, reply: Reply, heard: str) -> None:
         """Write the turn into the history: one row of the user's, one of the agent's if anything was heard."""
-        self._history.append(Message(Role.USER, reply.premise.text))
+        self._remember(Message(Role.USER, reply.premise.text))
         if heard:
-            self._history.append(Message(Role.AGENT, heard))
-        self._machine.history = tuple(self._history)
+            self._remember(Message(Role.AGENT, heard))
         self._emit("reply_served", turn=reply.turn, user=reply.premise.text, agent=heard)
         if self._on_reply is not None:
             self._on_reply(reply.turn, reply.premise.text, heard)
+
+    def _remember(self, row: Message) -> None:
+        self._history.append(row)
+        self._machine.history = tuple(self._history)
 
     # ------------------------------------------------------------ a reply's progress (ReplyObserver)
 
@@ -395,7 +435,7 @@ class Session:
 
     def progressed(self, reply: Reply) -> None:
         if reply.committed.is_set():
-            self._post_now(m.ReplyProgressed(self._clock.now()))
+            self._machine.on(m.ReplyProgressed(self._clock.now()))
 
     def phrase_ready(self, reply: Reply, phrase: PhraseSynthesized) -> None:
         self._emit("phrase_ready", turn=reply.turn, text=phrase.text, s=len(phrase.samples) / phrase.sample_rate)
@@ -405,31 +445,30 @@ class Session:
 
     def playback_started(self, reply: Reply) -> None:
         self._emit("playback_started", turn=reply.turn)
-        self._ears.end_turn()
-        self._post_now(m.PlaybackStarted(self._clock.now()))
+        self._cannot_be_unsaid()
 
     def playback_finished(self, reply: Reply) -> None:
         if reply is not self._reply:
             return
+        if not reply.spoken:  # an empty reply
+            self._cannot_be_unsaid()
         self._reply = self._reply_task = None
         self._stages.sink.flush(self._clock.now())
         self._emit("playback_finished", turn=reply.turn, text=reply.text.strip(), tokens=reply.tokens)
         self._serve(reply, reply.text.strip())
-        self._post_now(m.PlaybackFinished(self._clock.now()))
+        self._inbox.put_nowait(m.PlaybackFinished(self._clock.now()))
 
     def failed(self, reply: Reply, error: PadsError) -> None:
         if reply is not self._reply:
             return
-        self._reply = self._reply_task = None
-        self._emit("reply_failed", turn=reply.turn, error=str(error))
-        self._spawn(self._recover(reply))
+        cost = {"tokens": reply.tokens, "cpu_ms": reply.cpu_s * 1000}
+        self._emit("reply_failed", turn=reply.turn, error=str(error), prepared=reply.prepared, **cost)
+        self._inbox.put_nowait(_Failed(reply))
 
-    async def _recover(self, reply: Reply) -> None:
-        await reply.withdraw()
-        await self._inbox.put(m.ReplyFailed(self._clock.now()))
-
-    def _post_now(self, event: m.Event) -> None:
-        self._inbox.put_nowait(event)
+    def _cannot_be_unsaid(self) -> None:
+        """From here on the turn is over. The machine hears it before any event that waits is judged."""
+        self._ears.end_turn()
+        self._machine.on(m.PlaybackStarted(self._clock.now()))
 
     def _emit(self, kind: str, **fields: Any) -> None:
         self._trace.emit(kind, self._clock.now(), **fields)
@@ -437,6 +476,13 @@ class Session:
 
 class _Deadline:
     """The machine's deadline has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """``reply`` has failed."""
+
+    reply: Reply
 
 
 _END = object()

@@ -33,6 +33,9 @@ from .premise import Premise, normalise
 WATCHDOG_S = 10.0
 """A reply that neither speaks nor ends for this long is given up."""
 
+AUDIO_LAG_S = 0.1
+"""A turn closed by force does not wait for sound that may still be on its way to the recogniser."""
+
 _EPSILON_S = 1e-9
 
 
@@ -134,10 +137,14 @@ class Reopen:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The turn ends without a reply (no words in it, or its words never came)."""
+    """The turn ends without a reply: no words in it, they never came, or the reply could not be computed.
+
+    ``text`` is what the user said and was not answered; it stays in the history.
+    """
 
     turn: int
     reason: str
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +212,7 @@ class TurnMachine:
             case PlaybackFinished():
                 return self._reply_ended(event.t_s)
             case ReplyFailed():
-                self.branch = None  # the turn will be answered the plain way
-                return self._reply_ended(event.t_s)
+                return self._reply_failed(event.t_s)
 
     def deadline_s(self) -> float | None:
         """When ``tick`` has something to do if nothing else happens first."""
@@ -235,7 +241,7 @@ class TurnMachine:
             case TurnState.PAUSED if self._confirmed_s is not None:
                 return self._settle(now_s, waited=True)
             case TurnState.LISTENING:
-                self._last_voiced_s = now_s
+                self._last_voiced_s = now_s - AUDIO_LAG_S
                 self._confirmed_s = now_s
                 self.state = TurnState.PAUSED
                 return [Confirm(self.turn, now_s), *self._settle(now_s)]
@@ -245,9 +251,7 @@ class TurnMachine:
             case TurnState.RESPONDING if self._overlap_s is not None:
                 return self._interrupt(now_s)
             case TurnState.RESPONDING:
-                actions: list[Action] = [Interrupt(self.turn, "the reply made no progress")]
-                self._to_idle()
-                return actions
+                return [Interrupt(self.turn, "the reply made no progress"), self._unanswered("no progress")]
             case TurnState.IDLE:
                 return []
 
@@ -255,6 +259,8 @@ class TurnMachine:
 
     def _speech(self, event: SpeechStarted | SpeechResumed) -> list[Action]:
         actions: list[Action] = []
+        if self._confirmed_s is not None and self._overdue(event.t_s):
+            return []  # closed by force while there was sound: more of it does not open the turn again
         if self.state is TurnState.IDLE:
             self._open_turn(event.onset_s)
         elif self.branch is not None:
@@ -350,6 +356,8 @@ class TurnMachine:
         return actions
 
     def _speech_over_reply(self, event: SpeechStarted | SpeechResumed) -> list[Action]:
+        if not self._playing and self._overdue(event.t_s):
+            return []
         if not self._playing:
             # Nothing was heard of the reply, so the turn was simply not over.
             self.state = TurnState.LISTENING
@@ -379,6 +387,19 @@ class TurnMachine:
             self.state = TurnState.LISTENING
         return []
 
+    def _reply_failed(self, now_s: float) -> list[Action]:
+        if self.state is not TurnState.RESPONDING:
+            self.branch = None  # the turn will be answered the plain way
+            return []
+        if self._playing:
+            return self._reply_ended(now_s)
+        return [self._unanswered("its reply failed")]
+
+    def _unanswered(self, reason: str) -> Close:
+        close = Close(self.turn, reason, self.answered.text if self.answered else "")
+        self._to_idle()
+        return close
+
     def _to_idle(self) -> None:
         self.state = TurnState.IDLE
         self.branch = None
@@ -403,6 +424,9 @@ class TurnMachine:
             and self._transcript.final
             and self._transcript.audio_end_s >= self._last_voiced_s - _EPSILON_S
         )
+
+    def _overdue(self, now_s: float) -> bool:
+        return now_s >= self._started_s + self.settings.turn.max_turn_s - _EPSILON_S
 
     def _confirm_at_s(self) -> float:
         return self._last_voiced_s + self.confirm_after_s(self._p_end.p_end if self._p_end else None)
