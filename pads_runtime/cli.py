@@ -121,7 +121,7 @@ def main() -> int:
 
 def _run() -> int:
     try:
-        result = app(standalone_mode=False)
+        result = app(prog_name="pads", standalone_mode=False)
     except PadsError as exc:
         return _fail(exc, exc.exit_code)
     except typer.TyperException as exc:

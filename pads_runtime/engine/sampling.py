@@ -23,8 +23,13 @@ def uniform(seed: int, position: int, lane: int = 0) -> float:
 
     ``lane`` tells apart several draws for one position. (Salmon et al., SC 2011.)
     """
-    bits = np.random.Philox(key=[seed & _WORD, (seed >> 64) & _WORD], counter=[0, position, lane, 0])
+    bits = np.random.Philox(key=_words(seed, seed >> 64), counter=_words(0, position, lane, 0))
     return float(np.random.Generator(bits).random())
+
+
+def _words(*values: int) -> NDArray[np.uint64]:
+    # A plain list with a value of 2**63 or more would go through float64 and lose its low bits.
+    return np.array([value & _WORD for value in values], np.uint64)
 
 
 def distribution(
