@@ -1,13 +1,14 @@
 """Who spoke when, and the silences in between: the reference that predictions are scored against. Pure.
 
-Unlike the runtime's voice activity this looks at the whole recording, so it may call a level "speech" by what is loud in
-that recording. It decides only *where silences lie*; no predictor sees it.
+Unlike the runtime's voice activity this looks at the whole recording, so it may call a level "speech" by what is loud
+in that recording. It decides only *where silences lie*; no predictor sees it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,9 +77,9 @@ def spans(talk: str, active: Activity, channels: Sequence[str], shortest_s: floa
     silences before the first and after the last speech.
     """
     found: list[Span] = []
-    anyone = active.any(axis=0)
+    anyone: Activity = np.asarray(active.any(axis=0))
     edges = np.flatnonzero(np.diff(anyone.astype(np.int8)))
-    for left, right in zip(edges, edges[1:], strict=False):
+    for left, right in pairwise(edges):
         if anyone[left + 1] or (right - left) * STEP_S < shortest_s - STEP_S / 2:
             continue
         before, after = active[:, left], active[:, right + 1]
@@ -114,7 +115,7 @@ def _flip_short(active: Activity, hole: bool, longest: int) -> Activity:
     """Runs of holes (or of activity) of at most ``longest`` steps that touch no edge are turned over."""
     flipped = active.copy()
     edges = np.flatnonzero(np.diff(active.astype(np.int8))) + 1
-    for left, right in zip(edges, edges[1:], strict=False):
+    for left, right in pairwise(edges):
         if active[left] != hole and right - left <= longest:
             flipped[left:right] = hole
     return flipped

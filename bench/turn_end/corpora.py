@@ -1,4 +1,4 @@
-"""Recorded talks with the silences that are scored. Nothing is downloaded; a corpus that is absent is an error by name."""
+"""Recorded talks with the silences that are scored. Nothing is downloaded; an absent corpus is an error by name."""
 
 from __future__ import annotations
 
@@ -36,10 +36,13 @@ class Talk:
     mixed: bool
 
     def other(self, channel: str) -> Samples:
-        """What the other side said; silence where it cannot be told apart."""
-        if self.mixed or len(self.channels) != 2:
+        """What all others said together; silence where they cannot be told apart."""
+        if self.mixed:
             return np.zeros_like(self.samples[channel])
-        return self.samples[self.channels[1 - self.channels.index(channel)]]
+        others = [self.samples[name] for name in self.channels if name != channel]
+        if len(others) == 1:
+            return others[0]
+        return np.clip(np.sum(others, axis=0, dtype=np.int32), -32768, 32767).astype(np.int16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,3 +123,42 @@ def _rows(path: Path) -> Iterable[dict[str, str]]:
 def seconds(samples: Samples) -> float:
     """Length of a recording."""
     return len(samples) / SAMPLE_RATE
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One moment at which a predictor is asked: ``span`` is the silence's index in ``Talk.spans``, None in speech."""
+
+    t_s: float
+    silence_s: float | None
+    span: int | None
+
+
+def asks(talk: Talk, channel: str, in_speech: bool, pause_s: float = 1.0, every_s: float = 0.1) -> list[Ask]:
+    """Every ``every_s`` of the first ``pause_s`` of each of the channel's silences, and of its speech if wanted.
+
+    A turn end is followed until this channel speaks again, whoever else does meanwhile.
+    """
+    found = []
+    for index, span in enumerate(talk.spans):
+        if span.channel == channel:
+            length_s = min(pause_s, (span.resume_s if span.shift else span.end_s) - span.start_s)
+            for step in range(1, int(length_s / every_s + 1e-6) + 1):
+                found.append(Ask(round(span.start_s + step * every_s, 2), round(step * every_s, 2), index))
+    if in_speech:
+        active = talk.active[talk.channels.index(channel)]
+        stride = round(every_s / STEP_S)
+        found += [Ask(step * STEP_S, None, None) for step in range(stride, len(active), stride) if active[step - 1]]
+    return sorted(found, key=lambda ask: ask.t_s)
+
+
+def heard(talk: Talk, channel: str, ask: Ask) -> tuple[Samples, Samples]:
+    """Both channels up to the moment of asking, the other one without what it said after this channel fell silent.
+
+    In a call with the runtime the agent waits for the decision; that a person answered would give it away.
+    """
+    end = round(ask.t_s * SAMPLE_RATE)
+    user, agent = talk.samples[channel][:end], talk.other(channel)[:end].copy()
+    if ask.silence_s:
+        agent[max(0, end - round(ask.silence_s * SAMPLE_RATE)) :] = 0
+    return user, agent

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
-from ..errors import InputError, ModelCorrupt, ModelError, ModelMissing
+from ..errors import InputError, ModelCorrupt
 from ..frames import SAMPLE_RATE, Samples, TurnEndPredicted
 from ..logmel import N_MELS, FloatArray, log_mel
+from .onnx_model import infer, open_session
 from .schedule import PauseSchedule
 
 WINDOW_S = 8
@@ -50,10 +50,14 @@ class SampleRing:
         self._next = 0
 
 
-def features(samples: Samples) -> FloatArray:
-    """Model input for the last 8 s of ``samples`` (int16): float32 of shape (1, 80, 800), zeros in front if shorter."""
-    recent = samples[-WINDOW_SAMPLES:].astype(np.float32) / np.float32(32768.0)
-    padded = np.pad(recent, (WINDOW_SAMPLES - len(recent), 0))
+def features(samples: Samples, window_s: int = WINDOW_S) -> FloatArray:
+    """Model input for the last ``window_s`` of ``samples`` (int16), zeros in front if shorter.
+
+    float32 of shape (1, 80, 100 * window_s): the log-mel of the waveform scaled to zero mean and unit variance.
+    """
+    size = window_s * SAMPLE_RATE
+    recent = samples[-size:].astype(np.float32) / np.float32(32768.0)
+    padded = np.pad(recent, (size - len(recent), 0))
     scaled = (padded - padded.mean()) / np.sqrt(padded.var() + np.float32(_VARIANCE_EPS))
     return log_mel(scaled.astype(np.float32))[None]
 
@@ -81,13 +85,8 @@ class SmartTurnPredictor:
 
     def completeness(self, samples: Samples) -> float:
         """P(the speaker has finished) at the end of ``samples`` (int16), in [0, 1]; keeps no state."""
-        try:
-            (answer,) = self._session.run(None, {"input_features": features(samples)})
-        except Exception as exc:
-            raise ModelError(f"turn model '{self._model.name}' failed: {_one_line(exc)}") from None
-        p_end = float(np.asarray(answer).reshape(-1)[0])
-        if not np.isfinite(p_end):
-            raise ModelError(f"turn model '{self._model.name}' answered {p_end}; fetch it again: pads models verify")
+        (answer,) = infer(self._session, self._model, None, {"input_features": features(samples)})
+        p_end = float(answer.reshape(-1)[0])
         return min(1.0, max(0.0, p_end))
 
     def reset(self) -> None:
@@ -97,23 +96,8 @@ class SmartTurnPredictor:
 
 
 def _load(model: Path) -> Any:
-    if not model.is_file():
-        raise ModelMissing(f"turn model '{model}' not found; fetch it: pads models pull smart-turn-v3.2")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.execution_mode = onnxruntime.ExecutionMode.ORT_SEQUENTIAL
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 4
-    try:
-        session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    except Exception as exc:
-        raise ModelCorrupt(f"turn model '{model}' cannot be loaded: {_one_line(exc)}") from None
+    session = open_session(model, "fetch it: pads models pull smart-turn-v3.2")
     inputs = [(node.name, node.shape[1:]) for node in session.get_inputs()]
     if inputs != [("input_features", [N_MELS, _FRAMES])] or len(session.get_outputs()) != 1:
         raise ModelCorrupt(f"turn model '{model}' is no smart-turn v3 network: its inputs are {inputs}")
     return session
-
-
-def _one_line(exc: Exception) -> str:
-    return " ".join(str(exc).split())[:200]
