@@ -62,8 +62,13 @@ class VoiceActivitySettings(Settings):
 class TurnSettings(Settings):
     """Turn-end predictor and endpointing."""
 
-    predictor: Literal["smart_turn", "silence"] = "smart_turn"
+    predictor: Literal["smart_turn", "silence", "vap"] = "smart_turn"
     model: str = "smart-turn-v3.2"
+    """The network of ``predictor: smart_turn``."""
+    vap_model: str = "vap-turn"
+    """The network of ``predictor: vap``: a name from models/registry.yaml, or a file that training made."""
+    speech_every_s: Seconds = 0.1
+    """How often ``predictor: vap`` is asked while the user speaks; 0 is never."""
     predict_at_s: tuple[Seconds, ...] = (0.2, 0.5)
     """Silence lengths at which the predictor is asked. Much later ones would tell it little but that it is silent."""
     sure: Probability = 0.8
