@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -44,6 +45,18 @@ def stages(as_json: Json = False, runs: Runs = 20, overrides: Set = None) -> Non
 
     settings, registry = load(None, overrides or []), Registry.load()
     _record("stages", settings, registry, as_json, lambda: bench.measure(settings, registry, runs, _say))
+
+
+@app.command("turn_end")
+def turn_end(
+    data: Annotated[Path, typer.Option(help="Folder that holds spokenwoz_sample, ami_audio and vap_phrases.")],
+    as_json: Json = False,
+    overrides: Set = None,
+) -> None:
+    """How early each turn-end predictor answers, and how often it cuts a speaker off."""
+    from .turn_end.cli import run
+
+    run(data, load(None, overrides or []), Registry.load(), as_json, _say)
 
 
 def _record(

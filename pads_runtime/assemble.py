@@ -80,6 +80,10 @@ def predictor(settings: TurnSettings, registry: Registry) -> TurnEndPredictor:
         from .turn.silence import SilencePredictor
 
         return SilencePredictor(settings.predict_at_s)
+    if settings.predictor == "vap":
+        from .turn.vap import VapPredictor
+
+        return VapPredictor(registry.resolve(settings.vap_model), settings.predict_at_s, settings.speech_every_s)
     from .turn.smart_turn import SmartTurnPredictor
 
     return SmartTurnPredictor(registry.resolve(settings.model), settings.predict_at_s)
@@ -141,6 +145,8 @@ def _model_names(settings: PadsSettings) -> list[str]:
     names = [settings.engine.model, settings.acts.model]
     if settings.turn.predictor == "smart_turn":
         names.append(settings.turn.model)
+    if settings.turn.predictor == "vap":
+        names.append(settings.turn.vap_model)
     if settings.asr.kind == "whisper":
         names.append(settings.asr.model)
     names.append("hibari-heart" if settings.speech.kind == "hibari" else settings.speech.model)
