@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from .errors import ConfigError
 from .frames import GateMode
@@ -121,6 +121,19 @@ class GateSettings(Settings):
     theta_deep: Probability = 0.5
 
 
+def _words_or(words: tuple[str, ...], low: int, high: int) -> AfterValidator:
+    def check(value: int | str) -> int | str:
+        if value not in words and not (isinstance(value, int) and low <= value <= high):
+            raise ValueError(f"should be {', '.join(words)} or a whole number of {low} to {high}")
+        return value
+
+    return AfterValidator(check)
+
+
+ExitLayer = Annotated[int | str, _words_or(("none", "auto"), 1, 999)]
+DraftLength = Annotated[int | str, _words_or(("auto",), 1, 8)]
+
+
 class EngineSettings(Settings):
     """The language model."""
 
@@ -135,11 +148,35 @@ class EngineSettings(Settings):
     top_p: Annotated[float, Field(gt=0.0, le=1.0)] = 0.95
     top_k: Annotated[int, Field(ge=0)] = 40
     seed: int = 20260923
-    follow: Literal["none", "full"] = "full"
-    """Whether the stable transcript is prefilled while the user speaks."""
+    follow: Literal["none", "shallow", "full", "auto"] = "full"
+    """How deep the stable transcript is prefilled while the user speaks; auto is full."""
+    exit_layer: ExitLayer = "none"
+    """Where drafts leave the model: none is plain decoding, auto what `pads calibrate` found to pay, else plain."""
+    draft_len: DraftLength = "auto"
+    """Tokens drafted before the rest of the layers verifies them."""
+    draft_vocab: Annotated[int, Field(ge=0)] = 8192
+    """Drafts choose among the first so many tokens, rounded down to a multiple of 64; 0 is all."""
+    translator: str = "auto"
+    """What turns an exit's state into the last layer's, for drafts: none, a file, or auto: the registry's, if any."""
+    sampling_rule: Literal["coupled", "leviathan"] = "coupled"
+    """coupled serves what plain decoding would, token for token; leviathan only the same distribution."""
+    serve: Literal["deep", "confident"] = "deep"
+    """deep: every token is the whole model's. confident: a sure token leaves at the exit; approximate."""
+    confident_threshold: Probability = 0.9
+    """Probability at the exit from which a token is sure."""
     system_prompt: str = (
         "You are a friendly assistant in a spoken conversation. Answer in one or two short plain sentences."
     )
+
+    @model_validator(mode="after")
+    def _fits(self) -> EngineSettings:
+        if self.serve == "confident" and not isinstance(self.exit_layer, int):
+            raise ValueError("engine.serve: confident needs an exit: set engine.exit_layer to a number of layers")
+        if self.follow == "shallow" and self.exit_layer == "none":
+            raise ValueError(
+                "engine.follow: shallow needs an exit: set engine.exit_layer to a number of layers or auto"
+            )
+        return self
 
 
 class SpeechSettings(Settings):
@@ -216,6 +253,8 @@ class Costs(Settings):
     prefill_token_s: Seconds
     decode_step_s: Seconds
     shallow_step_s: Seconds
+    deep_row_s: Seconds
+    """Per token in a pass from the exit to the last layer."""
     rollback_s: Seconds
     synth_base_s: Seconds
     synth_per_char_s: Seconds

@@ -6,7 +6,7 @@ Units stand in the names: ``_s`` seconds on the session's clock (0 = session sta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
@@ -139,20 +139,42 @@ class WorkCounts:
 
     reused: int = 0
     prefilled: int = 0
+    """Prompt tokens run through all layers at once."""
     decode_steps: int = 0
+    """Passes that ended at the last layer and served something: full ones of one token, and deep ones."""
     shallow_steps: int = 0
+    """Passes of one token that ended at an exit."""
     drafted: int = 0
     accepted: int = 0
+    deep_steps: int = 0
+    """Those of ``decode_steps`` that began at an exit."""
+    verified_rows: int = 0
+    """Tokens in the deep passes."""
+    followed: int = 0
+    """Prompt tokens run through the layers below an exit only."""
+    deepened: int = 0
+    """Prompt tokens taken from an exit through the rest."""
 
     def __add__(self, other: WorkCounts) -> WorkCounts:
-        return WorkCounts(
-            self.reused + other.reused,
-            self.prefilled + other.prefilled,
-            self.decode_steps + other.decode_steps,
-            self.shallow_steps + other.shallow_steps,
-            self.drafted + other.drafted,
-            self.accepted + other.accepted,
-        )
+        return WorkCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class DepthPlan:
+    """One round of decoding. ``exit_layer`` None, or ``draft_len`` 0, is a plain pass through all layers."""
+
+    exit_layer: int | None
+    draft_len: int
+    reason: str
+    """Why, in a few words, for the trace."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether this round drafts nothing."""
+        return self.exit_layer is None or self.draft_len < 1
+
+    def __str__(self) -> str:
+        return "plain" if self.plain else f"exit {self.exit_layer}, draft {self.draft_len}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +185,10 @@ class ReplyStep:
     text: str
     done: bool
     counts: WorkCounts
+    plan: DepthPlan | None = None
+    """How the step was decoded; None where there was no choice."""
+    approximate: bool = False
+    """Whether a token of the reply so far left at an exit without the deep model's word."""
 
 
 @dataclass(frozen=True, slots=True)

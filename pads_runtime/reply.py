@@ -172,9 +172,12 @@ class Reply:
 
 
 def engine_cost_s(counts: WorkCounts, costs: Costs) -> float:
-    """Declared time of one engine call."""
-    prefill_s = costs.prefill_base_s + counts.prefilled * costs.prefill_token_s if counts.prefilled else 0.0
-    return prefill_s + counts.decode_steps * costs.decode_step_s + counts.shallow_steps * costs.shallow_step_s
+    """Declared time of one engine call. Half a prefill costs what a shallow step is of a full one."""
+    share = min(1.0, costs.shallow_step_s / costs.decode_step_s) if costs.decode_step_s else 1.0
+    rows = counts.prefilled + counts.followed * share + counts.deepened * (1.0 - share)
+    prefill_s = costs.prefill_base_s + rows * costs.prefill_token_s if rows else 0.0
+    full_s = (counts.decode_steps - counts.deep_steps) * costs.decode_step_s
+    return prefill_s + full_s + counts.shallow_steps * costs.shallow_step_s + counts.verified_rows * costs.deep_row_s
 
 
 def _first(errors: BaseExceptionGroup[PadsError]) -> PadsError:

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from ..frames import DepthPlan
+
+__all__ = ["MAX_DRAFT", "DepthController", "DepthPlan", "FixedDepth"]
 
 MAX_DRAFT = 8
 """Most tokens drafted in one round."""
-
-
-@dataclass(frozen=True, slots=True)
-class DepthPlan:
-    """One round of decoding. ``exit_layer`` None, or ``draft_len`` 0, is a plain pass through all layers."""
-
-    exit_layer: int | None
-    draft_len: int
-    reason: str
-    """Why, in a few words, for the trace."""
-
-    @property
-    def plain(self) -> bool:
-        """Whether this round drafts nothing."""
-        return self.exit_layer is None or self.draft_len < 1
-
-    def __str__(self) -> str:
-        return "plain" if self.plain else f"exit {self.exit_layer}, draft {self.draft_len}"
 
 
 class DepthController(Protocol):
@@ -38,7 +23,11 @@ class DepthController(Protocol):
         ...
 
     def learn(self, plan: DepthPlan, drafted: int, accepted: int) -> None:
-        """What came of ``plan``: ``accepted`` of ``drafted`` tokens. Not called for a round that failed."""
+        """What came of ``plan``: ``accepted`` of ``drafted`` tokens, and one more was served.
+
+        ``drafted`` may be less than was planned, at the end of a reply, and is 0 after a plain round. Not called for a
+        round that failed.
+        """
         ...
 
 

@@ -1,4 +1,4 @@
-"""A chat model over llama.cpp with a prefix cache and branches: implements ``ReplyEngine`` at one depth."""
+"""A chat model over llama.cpp with a prefix cache, branches and two depths: implements ``ReplyEngine``."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from ..config import EngineSettings
-from ..errors import ConfigError, EngineError, ModelError
+from ..errors import ConfigError, EngineDead, EngineError, ModelError
 from ..frames import Message, ReplyStep, WorkCounts
-from . import sampling
 from .cache import TokenCache, context_length
+from .depth import DepthController, DepthPlan
+from .exits import Exits, fixed_depth
 from .model import Model
 from .prompt import PromptBuilder
+from .rules import Coupled, Drawing, Leviathan, Rule
+from .speculate import Round, Sureness, confident_round, draft_round, plain_round
 from .template import ChatTemplate
+from .translators import Translators
 from .utf8 import take_text
 
 _MARKS_KEPT = 64
+_UNVERIFIED_AT_MOST = 8
+"""Tokens that may leave at the exit in a row before the deep pass catches up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,10 @@ class OpenReply:
     """Bytes of an unfinished character."""
     spoken: bool = False
     """Whether any text has been served; white space before it is dropped."""
+    unverified: int = 0
+    """Tokens in a row, up to the last, that left at the exit."""
+    approximate: bool = False
+    """Whether any token left at the exit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,16 @@ class LlamaEngine:
     (messages, seed, settings); ``follow`` and ``open`` end an open reply.
     """
 
-    def __init__(self, model: Model, settings: EngineSettings, owns_model: bool = False) -> None:
+    def __init__(
+        self,
+        model: Model,
+        settings: EngineSettings,
+        owns_model: bool = False,
+        controller: DepthController | None = None,
+        translators: Translators | None = None,
+    ) -> None:
+        """``controller`` chooses exit and draft length of each round, if ``engine.exit_layer`` allows any; without one
+        they are as set, and ``auto`` is plain decoding. ``translators`` improve drafts."""
         self._model = model
         self._owns_model = owns_model
         self._settings = settings
@@ -63,17 +80,29 @@ class LlamaEngine:
                 f"{n_ctx} tokens"
             )
         self._prompts = PromptBuilder(model, _template(model), n_ctx - settings.max_reply_tokens)
+        self._depth = (controller if settings.exit_layer != "none" else None) or fixed_depth(settings)
         self._cache = TokenCache(model, settings)
+        try:
+            self._exits = Exits(model, settings, self._cache, translators) if self._depth is not None else None
+        except BaseException:
+            self._cache.close()
+            raise
         self._reply: OpenReply | None = None
         self._marks: dict[int, Mark] = {}
         self._next_mark = 0
 
     @classmethod
-    def load(cls, path: Path, settings: EngineSettings) -> LlamaEngine:
-        """Load a GGUF chat model. Raises InputError, ModelCorrupt, ModelError, SetupError or EngineError."""
+    def load(
+        cls,
+        path: Path,
+        settings: EngineSettings,
+        controller: DepthController | None = None,
+        translators: Translators | None = None,
+    ) -> LlamaEngine:
+        """Load a GGUF chat model. Raises InputError, ModelCorrupt, ModelError, SetupError, ConfigError, EngineError."""
         model = Model(path)
         try:
-            return cls(model, settings, owns_model=True)
+            return cls(model, settings, True, controller, translators)
         except BaseException:
             model.close()
             raise
@@ -111,7 +140,7 @@ class LlamaEngine:
         """Prefill as far as the open turn is stable. See ReplyEngine. A last word that may still grow is held back."""
         self._reply = None
         self._cache.abort_flag.check()
-        return self._fill(self._prompts.stable(messages))
+        return self._fill(self._prompts.stable(messages), exit_layer=self._exit_to_follow())
 
     def open(self, messages: Sequence[Message], seed: int) -> WorkCounts:
         """Complete the prompt and draw the first token. See ReplyEngine."""
@@ -121,33 +150,80 @@ class LlamaEngine:
         # The last token is always run again, because its logits may be those of another prompt by now.
         self._cache.trim(min(self._cache.common(tokens), len(tokens) - 1))
         counts = self._fill(tokens, logits=True)
-        self._reply = OpenReply(seed, self._draw(seed, 0))
+        self._reply = OpenReply(seed, self._rule(seed).serve(self._cache.logits(), 0, None))
         return counts
 
     def step(self) -> ReplyStep:
-        """Serve one token. See ReplyEngine. Raises EngineError if no reply is open."""
+        """Serve the next token, or all that one round verifies. See ReplyEngine.
+
+        Raises EngineError if no reply is open. After an error the cache is as it was before the step.
+        """
         reply = self._reply
         if reply is None:
             raise EngineError("no reply is open: call open before step")
         self._cache.abort_flag.check()
-        counts = WorkCounts()
-        token = reply.next
-        if token is None:
-            assert reply.last is not None
-            self._cache.extend((reply.last,), logits=True)
-            counts = WorkCounts(decode_steps=1)
-            token = self._draw(reply.seed, reply.served)
-        if self._model.ends_reply(token):
-            self._reply = None
-            return ReplyStep((), "", True, counts)
-        text, pending = take_text(reply.pending, self._model.piece(token))
-        if not reply.spoken:
-            text = text.lstrip()
-        served = reply.served + 1
-        done = served >= self._settings.max_reply_tokens
-        after = replace(reply, next=None, last=token, served=served, pending=pending, spoken=reply.spoken or bool(text))
-        self._reply = None if done else after
-        return ReplyStep((token,), text, done, counts)
+        if reply.next is not None:
+            return self._serve(reply, Round((reply.next,), WorkCounts()), None)
+        plan = self._depth.plan() if self._depth is not None else None
+        base = len(self._cache)
+        try:
+            served = self._round(reply, plan)
+        except EngineDead:
+            raise
+        except EngineError:
+            self._cache.trim(base)
+            raise
+        if self._depth is not None and plan is not None:
+            self._depth.learn(plan, served.counts.drafted, served.counts.accepted)
+        return self._serve(reply, served, plan)
+
+    def _round(self, reply: OpenReply, plan: DepthPlan | None) -> Round:
+        """Run the token served last, and what the plan drafts after it."""
+        assert reply.last is not None
+        cache, rule, at = self._cache, self._rule(reply.seed), reply.served
+        if plan is None or plan.exit_layer is None or self._exits is None:
+            return plain_round(cache, reply.last, rule, at)
+        self._exits.prepare(plan.exit_layer)
+        if self._settings.serve == "confident":
+            room = min(_UNVERIFIED_AT_MOST, cache.pass_rows - 1) - reply.unverified
+            return confident_round(
+                cache, reply.last, plan.exit_layer, rule, at, Sureness(self._settings.confident_threshold, room)
+            )
+        room = min(self._settings.max_reply_tokens - reply.served, cache.pass_rows) - 1
+        plan = replace(plan, draft_len=min(plan.draft_len, room))
+        if plan.plain:
+            return plain_round(cache, reply.last, rule, at)
+        return draft_round(cache, reply.last, plan, rule, at, self._model.ends_reply)
+
+    def _serve(self, reply: OpenReply, served: Round, plan: DepthPlan | None) -> ReplyStep:
+        tokens: tuple[int, ...] = ()
+        text, pending, spoken, done = "", reply.pending, reply.spoken, False
+        for token in served.tokens:
+            if self._model.ends_reply(token):
+                done = True
+                break
+            new, pending = take_text(pending, self._model.piece(token))
+            text += new if spoken else new.lstrip()
+            spoken = bool(text) or spoken
+            tokens = (*tokens, token)
+        count = reply.served + len(tokens)
+        done = done or count >= self._settings.max_reply_tokens
+        approximate = reply.approximate or served.approximate
+        self._reply = (
+            None
+            if done
+            else OpenReply(
+                seed=reply.seed,
+                next=None,
+                last=tokens[-1],
+                served=count,
+                pending=pending,
+                spoken=spoken,
+                unverified=reply.unverified + 1 if served.approximate else 0,
+                approximate=approximate,
+            )
+        )
+        return ReplyStep(tokens, text, done, served.counts, plan, approximate)
 
     def mark(self) -> int:
         """Remember the cache and the open reply. Only the last 64 marks are kept."""
@@ -181,22 +257,33 @@ class LlamaEngine:
         if self._owns_model:
             self._model.close()
 
-    def _fill(self, tokens: tuple[int, ...], logits: bool = False) -> WorkCounts:
-        common = self._cache.common(tokens)
-        if common < len(tokens):
-            self._cache.trim(common)
-            self._cache.extend(tokens[common:], logits)
-        return WorkCounts(reused=common, prefilled=len(tokens) - common)
+    def _exit_to_follow(self) -> int | None:
+        if self._settings.follow != "shallow" or self._depth is None or self._exits is None:
+            return None
+        exit_layer = self._depth.plan().exit_layer
+        if exit_layer is not None:
+            self._exits.prepare(exit_layer)
+        return exit_layer
 
-    def _draw(self, seed: int, position: int) -> int:
-        logits = self._cache.logits()
-        best = sampling.greedy(logits)
-        if not np.isfinite(logits[best]):  # argmax stops at the first NaN, so this sees one anywhere
-            raise EngineError("the model's logits are not finite numbers; the model file may be damaged")
+    def _fill(self, tokens: tuple[int, ...], logits: bool = False, exit_layer: int | None = None) -> WorkCounts:
+        cache = self._cache
+        common = cache.common(tokens)
+        new = len(tokens) - common
+        if not new:
+            return WorkCounts(reused=common)
+        cache.trim(common)
+        waiting = cache.pending
+        if exit_layer is None:
+            cache.extend(tokens[common:], logits)
+            return WorkCounts(reused=common, prefilled=new, deepened=waiting)
+        cache.extend_shallow(tokens[common:], exit_layer, logits)
+        deepened = waiting if cache.deep >= common else 0  # they waited at another exit
+        return WorkCounts(reused=common, followed=new, deepened=deepened)
+
+    def _rule(self, seed: int) -> Rule:
         s = self._settings
-        if s.temperature == 0:
-            return best
-        return sampling.sample(logits, s.temperature, s.top_k, s.top_p, sampling.uniform(seed, position))
+        drawing = Drawing(seed, s.temperature, s.top_k, s.top_p)
+        return Leviathan(drawing) if s.sampling_rule == "leviathan" and s.temperature else Coupled(drawing)
 
 
 def _template(model: Model) -> ChatTemplate:
