@@ -51,6 +51,7 @@ COSTS = Costs(
     prefill_token_s=0.002,
     decode_step_s=0.01,
     shallow_step_s=0.004,
+    deep_row_s=0.003,
     rollback_s=0.001,
     synth_base_s=0.02,
     synth_per_char_s=0.001,
