@@ -18,6 +18,7 @@ from rich.console import Console
 
 from . import __version__
 from .aio import WORKER_NAMES
+from .cli_calibrate import calibrate
 from .cli_models import models_app
 from .config import PadsSettings, load
 from .errors import InputError, PadsError
@@ -34,6 +35,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(models_app, name="models")
+app.command()(calibrate)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout; progress on stderr.")]
 Set = Annotated[
