@@ -15,7 +15,7 @@ import numpy as np
 
 from . import clock as clocks
 from .clock import Clock, LoopClock
-from .config import Costs, PadsSettings
+from .config import Costs, PadsSettings, validate
 from .errors import EngineAborted
 from .frames import (
     FRAME_S,
@@ -330,21 +330,30 @@ def converse(
     during: Callable[[Session, Clock], AsyncIterator[None]] | None = None,
     virtual: bool = True,
     speed: float = 0.0,
+    costs: Costs = COSTS,
+    trace: Trace | None = None,
 ) -> Conversation:
-    """Run ``script`` through a session of fakes; ``change`` swaps parts, ``during`` is advanced beside it."""
+    """Run ``script`` through a session of fakes; ``change`` swaps parts, ``during`` is advanced beside it.
+
+    What the session raises is raised; ``trace`` then holds what had happened.
+    """
+    trace = trace if trace is not None else Trace()
 
     async def main() -> Conversation:
         clock = LoopClock()
         stages = change(fake_stages(script, clock))
-        trace = Trace()
         replies: list[tuple[int, str, str]] = []
         session = Session(
-            stages, settings or PadsSettings(), COSTS, clock, trace, on_reply=lambda *row: replies.append(row)
+            stages, settings or PadsSettings(), costs, clock, trace, on_reply=lambda *row: replies.append(row)
         )
         beside = asyncio.create_task(_drain(during(session, clock))) if during else None
-        await session.run()
+        try:
+            await session.run()
+        finally:
+            if beside is not None:
+                await asyncio.wait({beside})
         if beside is not None:
-            await beside
+            beside.result()
         assert isinstance(stages.sink, MemorySink) and isinstance(stages.engine, WordEngine)
         return Conversation(trace.events, session.history, replies, stages.sink, stages.engine, session)
 
@@ -358,6 +367,11 @@ async def _drain(steps: AsyncIterator[None]) -> None:
 
 def _words_of(messages: Sequence[Message]) -> list[str]:
     return [word for message in messages for word in (f"<{message.role.value}>", *message.text.split())]
+
+
+def settings_with(**sections: object) -> PadsSettings:
+    """The defaults but for ``section={"key": value}``."""
+    return validate(PadsSettings, sections)
 
 
 def swap(**parts: object) -> Callable[[Stages], Stages]:
