@@ -51,6 +51,7 @@ class TokenCache:
         self._exit: int | None = None
         """The exit at which the pending tokens wait; the next may be another only when none is pending."""
         self._states: symbols.Floats | None = None
+        self._scored: dict[int, int] = {}
         self._dead = False
         LOG.clear()
         self._context = self._llama.llama_init_from_model(model.handle, self._parameters(settings))
@@ -83,6 +84,7 @@ class TokenCache:
         """What the exit scores with; see ``symbols.set_draft_head``. Changes drafts, never what is served."""
         self._need_alive()
         symbols.set_draft_head(self._context, exit_layer, matrix, bias, rows)
+        self._scored[exit_layer] = rows or self._n_vocab
 
     def _parameters(self, settings: EngineSettings) -> Any:
         parameters = self._llama.llama_context_default_params()
@@ -240,15 +242,17 @@ class TokenCache:
         return bool(removed) and last == length - 1
 
     def logits(self, row: int = -1) -> Logits:
-        """Logits (n_vocab,) after the last token of the last pass, or its ``row``-th; a view, valid until the next.
-
-        After an exit the tokens that its draft head does not score are -inf.
-        """
+        """Logits (n_vocab,) after the last token of the last pass, or its ``row``-th; a view, valid until the next."""
         pointer = self._llama.llama_get_logits_ith(self._context, row)
         if not pointer:
             raise EngineError("llama.cpp gave no logits for the last token")
         scores: Logits = np.ctypeslib.as_array(pointer, (self._n_vocab,))
         return scores
+
+    def draft_logits(self) -> Logits:
+        """Logits after the last token of a shallow pass, of the tokens that the exit's head scores: (rows,)."""
+        assert self._exit is not None
+        return self.logits()[: self._scored.get(self._exit, self._n_vocab)]
 
     def _need_room(self, tokens: Sequence[int]) -> None:
         self._need_alive()

@@ -37,7 +37,10 @@ class Drawing:
 
 
 class Rule(Protocol):
-    """Draws drafts and served tokens. ``position`` counts the tokens of the reply, from 0."""
+    """Draws drafts and served tokens. ``position`` counts the tokens of the reply, from 0.
+
+    The exit's logits may be fewer than the deep ones: it scores the first tokens of the vocabulary only.
+    """
 
     def draft(self, logits: Logits, position: int) -> int:
         """A guess from the exit's logits."""
@@ -97,7 +100,8 @@ class Leviathan:
         ids, p = self._distribution(logits)
         if draft is None:
             return sampling.pick(ids, p, self._uniform(position, 0))
-        q = self._drafted.pop(position)
+        q = np.zeros(len(logits))
+        q[: len(self._drafted[position])] = self._drafted[position]
         return accept_or_draw(
             draft, _dense(ids, p, len(logits)), q, (self._uniform(position, ACCEPT), self._uniform(position, RESIDUAL))
         )

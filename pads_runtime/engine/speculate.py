@@ -54,7 +54,7 @@ def draft_round(
     token, open_end = last, True
     while open_end and len(drafts) < plan.draft_len:
         cache.extend_shallow((token,), plan.exit_layer, logits=True)
-        token = rule.draft(cache.logits(), position + len(drafts))
+        token = rule.draft(cache.draft_logits(), position + len(drafts))
         drafts.append(token)
         open_end = not ends(token)
     if open_end:  # the last draft is run too, so that the deep pass says what comes after it
@@ -83,7 +83,7 @@ def confident_round(cache: TokenCache, last: int, exit_layer: int, rule: Rule, p
     depends on the tokens before it and on ``sure`` alone, not on what is pending.
     """
     cache.extend_shallow((last,), exit_layer, logits=True)
-    scores = cache.logits()
+    scores = cache.draft_logits()
     if sure.room > 0 and top_probability(scores) >= sure.threshold:
         return Round((rule.draft(scores, position),), WorkCounts(shallow_steps=1), approximate=True)
     rows = cache.pending
