@@ -19,6 +19,7 @@ from pads_runtime.runs import RunRecord, command_line
 
 from .run import measure
 
+_WIDTH = 200
 _COLUMNS = (
     ("latency_ms_at_5pct", "ms at 5 %"),
     ("latency_ms_at_10pct", "ms at 10 %"),
@@ -47,7 +48,7 @@ def run(data: Path, settings: PadsSettings, registry: Registry, as_json: bool, s
     if as_json:
         print(json.dumps(done, ensure_ascii=False))
     else:
-        show(done, Console())
+        show(done, Console(width=max(_WIDTH, Console().width)))
     say(f"record: {record.path}")
 
 
@@ -68,7 +69,7 @@ def show(done: dict[str, Any], console: Console) -> None:
             if row.get("rule"):
                 cut, wait = _figure(row["cutoffs"]), _figure(row["latency_ms"])
                 console.print(f"{row['candidate']}: cut-offs {cut}, latency {wait} ms", markup=False)
-    for key in ("lead", "vap_phrases_auc_end_against_early", "cost", "cpu_share"):
+    for key in ("lead", "vap_phrases_auc_end_against_early", "cost", "cpu_share", "real_time_factor_at_10_hz"):
         console.print(f"{key}: {done[key]}", markup=False)
     console.print(f"command: {done['command']}", markup=False)
 

@@ -54,7 +54,7 @@ def counted(spans: Sequence[Span], label_set: str, labels: Labels) -> list[tuple
 
 
 def trade_off(costs: Costs) -> dict[str, Figure]:
-    """eot-bench's operating points, each the best policy on these very talks: flattering, the more so the more is swept."""
+    """eot-bench's operating points, each the best policy on these very talks, which flatters."""
     found: dict[str, Figure] = {}
     for budget in BUDGETS:
         name = f"latency_ms_at_{round(budget * 100)}pct"

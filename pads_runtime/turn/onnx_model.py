@@ -35,10 +35,9 @@ def infer(session: Any, model: Path, outputs: list[str] | None, inputs: dict[str
     except Exception as exc:
         raise ModelError(f"turn model '{model.name}' failed: {one_line(exc)}") from None
     for answer in answers:
-        if not np.isfinite(answer).all():
-            raise ModelError(
-                f"turn model '{model.name}' answered what is no number; fetch it again: pads models verify"
-            )
+        wrong = answer[~np.isfinite(answer)]
+        if wrong.size:
+            raise ModelError(f"turn model '{model.name}' answered {wrong[0]}; fetch it again: pads models verify")
     return answers
 
 
