@@ -32,6 +32,7 @@ from .errors import EngineAborted, EngineDead, EngineError, PadsError
 from .frames import (
     ActClassified,
     AudioFrame,
+    DepthPlan,
     Message,
     PhraseSynthesized,
     Role,
@@ -282,7 +283,7 @@ class Session:
         if text and text != self._classified:
             self._classified = text
             self._spawn(self._classify(event.text))
-        if self._settings.engine.follow == "full" and event.stable and self._reply is None and not self._following:
+        if self._settings.engine.follow != "none" and event.stable and self._reply is None and not self._following:
             self._following = True
             self._spawn(self._follow(canonical(event.stable)))
 
@@ -398,21 +399,22 @@ class Session:
             await self._withdraw_unheard(reason)
             return
         played = self._stages.sink.flush(now_s)
-        await self._stop_reply()
-        await reply.stop()
         heard = reply.played_text(played)
         fields = {"reason": reason, "heard": heard, "played_s": played / self._stages.sink.sample_rate}
         self._emit("reply_interrupted", turn=reply.turn, **fields)
         self._serve(reply, heard)
+        await self._stop_reply()
+        await reply.stop()
 
     async def _give_up(self, reply: Reply) -> None:
         """A reply that failed: what was heard of it is history, the rest never was."""
         played = self._stages.sink.flush(self._clock.now())
-        await self._stop_reply()
         if reply.spoken:
-            await reply.stop()
             self._serve(reply, reply.played_text(played))
+            await self._stop_reply()
+            await reply.stop()
         else:
+            await self._stop_reply()
             await reply.withdraw()
 
     def _serve(self, reply: Reply, heard: str) -> None:
@@ -420,7 +422,8 @@ class Session:
         self._remember(Message(Role.USER, reply.premise.text))
         if heard:
             self._remember(Message(Role.AGENT, heard))
-        self._emit("reply_served", turn=reply.turn, user=reply.premise.text, agent=heard)
+        fields = {"user": reply.premise.text, "agent": heard, "approximate": reply.approximate}
+        self._emit("reply_served", turn=reply.turn, **fields)
         if self._on_reply is not None:
             self._on_reply(reply.turn, reply.premise.text, heard)
 
@@ -440,8 +443,13 @@ class Session:
     def phrase_ready(self, reply: Reply, phrase: PhraseSynthesized) -> None:
         self._emit("phrase_ready", turn=reply.turn, text=phrase.text, s=len(phrase.samples) / phrase.sample_rate)
 
+    def depth_chosen(self, reply: Reply, plan: DepthPlan) -> None:
+        fields = {"exit": plan.exit_layer, "draft_len": plan.draft_len, "reason": plan.reason}
+        self._emit("depth_chosen", turn=reply.turn, **fields)
+
     def generated(self, reply: Reply) -> None:
-        self._emit("reply_generated", turn=reply.turn, text=reply.text.strip(), tokens=reply.tokens)
+        fields = {"text": reply.text.strip(), "tokens": reply.tokens, "approximate": reply.approximate}
+        self._emit("reply_generated", turn=reply.turn, **fields)
 
     def playback_started(self, reply: Reply) -> None:
         self._emit("playback_started", turn=reply.turn)
@@ -496,7 +504,11 @@ def seed_for(session_seed: int, turn: int) -> int:
 def settings_key(settings: PadsSettings) -> str:
     """Everything about the model and the prompt that a reply depends on besides history and words."""
     e = settings.engine
-    return f"{e.model}|{e.n_ctx}|{e.max_reply_tokens}|{e.temperature}|{e.top_p}|{e.top_k}|{e.seed}|{e.system_prompt}"
+    depth = f"{e.serve}|{e.sampling_rule}"
+    if e.serve == "confident" or (e.sampling_rule == "leviathan" and e.temperature):
+        depth += f"|{e.exit_layer}|{e.draft_len}|{e.draft_vocab}|{e.translator}|{e.confident_threshold}"
+    drawn = f"{e.temperature}|{e.top_p}|{e.top_k}|{e.seed}"
+    return f"{e.model}|{e.n_ctx}|{e.max_reply_tokens}|{drawn}|{depth}|{e.system_prompt}"
 
 
 def _reason(errors: BaseExceptionGroup[BaseException]) -> str:

@@ -1,0 +1,182 @@
+"""Speech over the reply: it stops at once, and the history holds what was heard, no more and no less."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+
+import numpy as np
+import pytest
+
+from pads_runtime.clock import Clock
+from pads_runtime.frames import PhraseSynthesized, ReplyStep, Role, SpokenWord
+from pads_runtime.session import Session, seed_for
+from pads_runtime.testing import (
+    COSTS,
+    Conversation,
+    Script,
+    ToneVoice,
+    WordEngine,
+    converse,
+    settings_with,
+    swap,
+)
+
+WORD_SAMPLES = ToneVoice.sample_rate // 5
+REPLY_WORDS = 20
+"""4 s of speech, from 2.2 to 6.2."""
+ASKED = (0.5, "can you tell me")
+
+
+def barge_in(at_s: float, text: str = "no wait stop that", reply_words: int = REPLY_WORDS) -> Conversation:
+    return converse(Script.of(ASKED, (at_s, text)), change=swap(engine=WordEngine(reply_words)))
+
+
+def played_words(talk: Conversation, before_s: float) -> int:
+    return sum(len(samples) for start_s, samples in talk.sink.played if start_s < before_s) // WORD_SAMPLES
+
+
+@pytest.mark.parametrize("at_s", [2.22, 2.5, 2.98, 3.1, 3.3, 4.1, 5.0])
+def test_after_a_barge_in_the_history_is_what_was_played(at_s: float) -> None:
+    whole = converse(Script.of(ASKED), change=swap(engine=WordEngine(REPLY_WORDS))).agent_rows[0].split()
+    talk = barge_in(at_s)
+    (interrupted,) = talk.of("reply_interrupted")
+    assert interrupted.t_s == pytest.approx(at_s + 0.5 + 0.2)
+    heard = talk.agent_rows[0].split()
+    assert heard == whole[: played_words(talk, interrupted.t_s)]
+    assert 0 < len(heard) < len(whole)
+    assert talk.user_rows == ["Can you tell me", "No wait stop that"]
+    assert [row.role for row in talk.history] == [Role.USER, Role.AGENT, Role.USER, Role.AGENT]
+
+
+def test_what_was_heard_is_in_the_history_even_if_the_rest_was_not_generated_yet() -> None:
+    slow = COSTS.model_copy(update={"decode_step_s": 0.3})
+    script = Script.of(ASKED, (5.0, "no wait stop that"))
+    talk = converse(script, change=swap(engine=WordEngine(REPLY_WORDS)), costs=slow)
+    (interrupted,) = talk.of("reply_interrupted")
+    assert talk.of("reply_generated")[0].fields != {} and talk.of("reply_generated")[0].t_s > interrupted.t_s
+    assert len(talk.agent_rows[0].split()) == played_words(talk, interrupted.t_s) > 0
+
+
+class OneLongWord(ToneVoice):
+    """Every phrase is a sound of 3 s whose only word ends with it."""
+
+    def synthesize(self, text: str) -> PhraseSynthesized:
+        samples = np.full(3 * self.sample_rate, 500, np.int16)
+        return PhraseSynthesized(text, samples, self.sample_rate, (SpokenWord(text, len(samples)),))
+
+
+def test_a_reply_of_which_no_word_was_heard_leaves_no_empty_row_and_no_lost_user_words() -> None:
+    talk = converse(Script.of(ASKED, (2.5, "no wait stop that")), change=swap(synthesizer=OneLongWord()))
+    assert talk.user_rows == ["Can you tell me", "No wait stop that"]
+    assert all(row.text for row in talk.history)
+    assert len(talk.agent_rows) == 1
+
+
+def test_an_interrupt_before_the_first_frame_is_one_turn_with_all_words() -> None:
+    talk = converse(
+        Script.of(ASKED, (2.22, "the time please")), settings_with(gate={"mode": "never"}), swap(engine=WordEngine(8))
+    )
+    assert talk.user_rows == ["Can you tell me the time please"]
+    assert len(talk.agent_rows) == len(talk.replies) == 1
+    assert all(row.text for row in talk.history)
+
+
+def test_a_backchannel_neither_stops_the_reply_nor_is_answered() -> None:
+    whole = converse(Script.of(ASKED), change=swap(engine=WordEngine(REPLY_WORDS)))
+    talk = barge_in(3.0, "mhmm")
+    assert talk.history == whole.history
+    assert [event.fields["reason"] for event in talk.of("speech_ignored")] == ["a backchannel"]
+
+
+class SteppedEngine(WordEngine):
+    """Notes when each step began."""
+
+    def __init__(self, reply_words: int = 30) -> None:
+        super().__init__(reply_words)
+        self.clock: Clock | None = None
+        self.began_s: list[float] = []
+
+    def step(self) -> ReplyStep:
+        assert self.clock is not None
+        self.began_s.append(self.clock.now())
+        return super().step()
+
+
+@pytest.mark.parametrize(("at_s", "end"), [(1.9, "branch_discarded"), (3.5, "reply_interrupted")])
+def test_no_token_is_begun_after_a_cancel(at_s: float, end: str) -> None:
+    engine = SteppedEngine()
+
+    async def lend_clock(session: Session, clock: Clock) -> AsyncIterator[None]:
+        engine.clock = clock
+        yield
+
+    slow = COSTS.model_copy(update={"decode_step_s": 0.17})
+    script = Script.of(ASKED, (at_s, "no wait stop that"), tail_s=8.0)
+    talk = converse(script, settings_with(gate={"mode": "always"}), swap(engine=engine), lend_clock, costs=slow)
+    ended_s = talk.of(end)[0].t_s
+    next_s = min(event.t_s for event in talk.of("branch_opened") if event.t_s > ended_s)
+    before = [t for t in engine.began_s if t <= ended_s]
+    assert 0 < len(before) < 30  # it was cancelled in the middle
+    assert [t for t in engine.began_s if ended_s < t < next_s] == []
+
+
+class BlockingEngine(WordEngine):
+    """A real wait in each step; the abort flag ends it, as it does in native code."""
+
+    def __init__(self) -> None:
+        super().__init__(30)
+        self.abort_came = threading.Event()
+        self.aborts = 0
+
+    def step(self) -> ReplyStep:
+        self.abort_came.wait(0.02)
+        return super().step()
+
+    def abort(self) -> None:
+        self.aborts += 1
+        super().abort()
+        self.abort_came.set()
+
+    def rollback(self, mark: int) -> None:
+        self.abort_came.clear()
+        super().rollback(mark)
+
+
+def test_under_wall_time_an_interrupt_aborts_the_engine_and_the_next_turn_is_answered() -> None:
+    engine = BlockingEngine()
+    quick = settings_with(
+        turn={"confirm_min_s": 0.3},
+        barge_in={"min_speech_s": 0.1},
+        gate={"mode": "never"},
+    )
+    script = Script.of((0.1, "tell me"), (1.6, "no wait stop"), word_s=0.2, tail_s=0.3)
+    talk = converse(script, quick, swap(engine=engine), virtual=False)
+    assert len(talk.of("reply_interrupted")) + len(talk.of("reply_withdrawn")) == 1
+    assert engine.aborts >= 1
+    assert engine.steps_after_abort <= 1
+    assert " ".join(talk.user_rows) == "Tell me No wait stop" or talk.user_rows == ["Tell me no wait stop"]
+    assert len(talk.of("playback_finished")) == 1
+
+
+def test_after_an_interrupt_the_cache_is_consistent_and_the_next_reply_the_same_as_from_an_empty_one() -> None:
+    talk = barge_in(4.1)
+    fresh = WordEngine(REPLY_WORDS)
+    asked = talk.session._prompt(talk.history[:-1])
+    fresh.open(asked, seed_for(talk.session._settings.engine.seed, 2))
+    text = ""
+    done = False
+    while not done:
+        step = fresh.step()
+        text, done = text + step.text, step.done
+    assert talk.agent_rows[-1] == text.strip()
+    assert talk.engine._cache[: len(fresh._cache)] == fresh._cache
+
+
+def test_nothing_is_played_after_the_interrupt() -> None:
+    talk = barge_in(3.1)
+    (interrupted,) = talk.of("reply_interrupted")
+    resumed_s = talk.of("playback_started")[1].t_s - 1e-6
+    for start_s, samples in talk.sink.played:
+        end_s = start_s + len(samples) / talk.sink.sample_rate
+        assert end_s <= interrupted.t_s + 1e-6 or start_s >= resumed_s
