@@ -251,7 +251,7 @@ def cancelled_at(
     at_s: float | None, virtual: bool = True, settings: PadsSettings | None = None
 ) -> tuple[Trace, Stages]:
     """Run a talk with everything in it and cancel it at ``at_s`` (None: before its first step)."""
-    script = Script.of((0.1, "can you tell me"), (1.32, "the time"), (3.5, "no wait stop that"), tail_s=2.0)
+    script = Script.of((0.1, "can you tell me"), (1.5, "the time"), (4.5, "no wait stop that"), tail_s=2.0)
     trace = Trace()
 
     async def main() -> Stages:
@@ -268,7 +268,7 @@ def cancelled_at(
     return trace, clocks.run(main, virtual=virtual)
 
 
-INSTANTS_S = [round(0.011 + 0.0877 * i, 4) for i in range(80)]
+INSTANTS_S = [round(0.011 + 0.0977 * i, 4) for i in range(80)]
 
 
 @pytest.mark.parametrize("settings", [ALWAYS, NEVER])
@@ -285,6 +285,8 @@ def test_cancelled_at_any_instant_the_trace_is_whole_and_everything_is_closed(se
 
 def test_cancelled_at_the_very_instants_at_which_something_happens() -> None:
     whole, _ = cancelled_at(60.0)
+    kinds = {event.kind for event in whole.events}
+    assert {"branch_discarded", "reply_committed", "reply_interrupted", "playback_finished"} <= kinds
     for at_s in sorted({event.t_s for event in whole.events}):
         trace, stages = cancelled_at(at_s)
         assert ended_cleanly(trace), at_s
