@@ -22,7 +22,7 @@ from .config import (
     load_costs,
 )
 from .engine.protocol import ReplyEngine
-from .errors import ConfigError
+from .errors import ConfigError, ModelMissing
 from .models import Registry
 from .reply import Splitter
 from .session import Stages
@@ -71,7 +71,42 @@ def engine(settings: EngineSettings, registry: Registry) -> ReplyEngine:
     """The language model."""
     from .engine.engine import LlamaEngine
 
-    return LlamaEngine.load(registry.resolve(settings.model), settings)
+    path = registry.resolve(settings.model)
+    if settings.exit_layer == "none":
+        return LlamaEngine.load(path, settings)
+    from .engine.choose import controller
+    from .engine.translators import Translators
+
+    name = translator_name(settings, registry)
+    fitted = Translators.load(registry.resolve(name), _model_sha256(settings.model, registry)) if name else None
+    return LlamaEngine.load(path, settings, controller(settings, path, fitted), fitted)
+
+
+def translator_name(settings: EngineSettings, registry: Registry) -> str | None:
+    """The translators that the engine would use: a registry name or a path, or None.
+
+    ``auto`` is the first of kind ``exits`` on this machine that was fitted for the model. Raises ModelError.
+    """
+    if settings.exit_layer == "none" or settings.translator == "none":
+        return None
+    if settings.translator != "auto":
+        return settings.translator
+    from .engine.translators import fitted_for
+
+    candidates = [name for name, entry in registry.entries.items() if entry.kind == "exits"]
+    wanted = _model_sha256(settings.model, registry) if candidates else ""
+    for name in candidates:
+        try:
+            if fitted_for(registry.path(name)) == wanted:
+                return name
+        except ModelMissing:
+            continue
+    return None
+
+
+def _model_sha256(name: str, registry: Registry) -> str:
+    pinned = registry.entry(name).files[0].sha256 if name in registry.entries else None
+    return pinned or _sha256(registry.resolve(name))
 
 
 def predictor(settings: TurnSettings, registry: Registry) -> TurnEndPredictor:
@@ -143,6 +178,8 @@ def model_hashes(settings: PadsSettings, registry: Registry) -> dict[str, str]:
 
 def _model_names(settings: PadsSettings) -> list[str]:
     names = [settings.engine.model, settings.acts.model]
+    if settings.engine.exit_layer != "none" and settings.engine.translator not in ("none", "auto"):
+        names.append(settings.engine.translator)
     if settings.turn.predictor == "smart_turn":
         names.append(settings.turn.model)
     if settings.turn.predictor == "vap":

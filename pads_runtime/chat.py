@@ -12,7 +12,7 @@ from .clock import Clock
 from .config import PadsSettings
 from .engine.protocol import ReplyEngine
 from .errors import InputError
-from .frames import Message, Role
+from .frames import Message, ReplyStep, Role
 from .gate.policy import Evidence, should_prepare
 from .session import seed_for
 from .trace import Trace
@@ -30,6 +30,8 @@ class ChatTurn:
     tokens: int
     ttft_ms: float
     seconds: float
+    approximate: bool = False
+    """Whether a word of it left the model at an exit, unverified."""
 
 
 class Chat:
@@ -51,30 +53,30 @@ class Chat:
         deep = should_prepare(Evidence(True, 1.0, p_deep), self._settings.gate)
         self._trace.emit("act_classified", self._clock.now(), turn=turn, p_deep=p_deep, text=text)
         rows = [*self.history, Message(Role.USER, text)]
-        first_s, tokens, agent = 0.0, 0, ""
-        async for step_text, step_tokens in self._steps(rows, seed_for(self._settings.engine.seed, turn)):
-            if step_tokens and not tokens:
+        first_s, tokens, agent, approximate = 0.0, 0, "", False
+        async for step in self._steps(rows, seed_for(self._settings.engine.seed, turn)):
+            if step.tokens and not tokens:
                 first_s = self._clock.now()
                 self._trace.emit("first_token", first_s, turn=turn)
-            tokens, agent = tokens + step_tokens, agent + step_text
-            show(step_text)
+            tokens, agent, approximate = tokens + len(step.tokens), agent + step.text, approximate or step.approximate
+            show(step.text)
         agent = agent.strip()
         ended_s = self._clock.now()
         ttft_ms = round((first_s - began_s) * 1000, 3) if tokens else 0.0
-        done = ChatTurn(turn, text, agent, p_deep, deep, tokens, ttft_ms, round(ended_s - began_s, 6))
+        done = ChatTurn(turn, text, agent, p_deep, deep, tokens, ttft_ms, round(ended_s - began_s, 6), approximate)
         self._trace.emit("reply_served", ended_s, **asdict(done))
         self.history = [*rows, Message(Role.AGENT, agent)] if agent else rows
         self.turns.append(done)
         return done
 
-    async def _steps(self, rows: list[Message], seed: int) -> AsyncIterator[tuple[str, int]]:
+    async def _steps(self, rows: list[Message], seed: int) -> AsyncIterator[ReplyStep]:
         engine, worker = self._engine, self._engine_worker
         await worker.run(engine.open, rows, seed, on_cancel=engine.abort)
         done = False
         while not done:
             step = await worker.run(engine.step, on_cancel=engine.abort)
             done = step.done
-            yield step.text, len(step.tokens)
+            yield step
 
     def close(self) -> None:
         """Stop the workers and free the engine. Idempotent."""

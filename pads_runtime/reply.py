@@ -16,7 +16,7 @@ from .clock import Clock
 from .config import Costs
 from .engine.protocol import ReplyEngine
 from .errors import EngineAborted, EngineDead, PadsError
-from .frames import Message, PhraseSynthesized, WorkCounts
+from .frames import DepthPlan, Message, PhraseSynthesized, WorkCounts
 from .gate.premise import Premise
 from .speech.protocol import Synthesizer
 
@@ -53,6 +53,8 @@ class ReplyObserver(Protocol):
 
     def progressed(self, reply: Reply) -> None: ...
 
+    def depth_chosen(self, reply: Reply, plan: DepthPlan) -> None: ...
+
     def phrase_ready(self, reply: Reply, phrase: PhraseSynthesized) -> None: ...
 
     def generated(self, reply: Reply) -> None: ...
@@ -73,6 +75,8 @@ class Reply:
         self.tokens = 0
         self.counts = WorkCounts()
         self.cpu_s = 0.0
+        self.approximate = False
+        """Whether a word of it was not the whole model's."""
         self.prepared = False
         """Begun in a pause, before the turn was confirmed."""
         self.generated = False
@@ -81,6 +85,7 @@ class Reply:
         self.spoken: list[PhraseSynthesized] = []
         self._voice, self._observer = voice, observer
         self._mark: int | None = None
+        self._plan: tuple[int | None, int] | None = None
 
     async def run(self, messages: Sequence[Message]) -> None:
         """Compute the reply to ``messages``; speak it once ``committed`` is set. Reports failures to the observer."""
@@ -129,6 +134,8 @@ class Reply:
                 self._observer.first_token(self)
             self.tokens += len(step.tokens)
             self.text += step.text
+            self.approximate = self.approximate or step.approximate
+            self._note_depth(step.plan)
             self._observer.progressed(self)
             for phrase in splitter.push(step.text):
                 await phrases.put(phrase)
@@ -138,6 +145,11 @@ class Reply:
         for phrase in splitter.flush():
             await phrases.put(phrase)
         await phrases.close()
+
+    def _note_depth(self, plan: DepthPlan | None) -> None:
+        if plan is not None and self._plan != (plan.exit_layer, plan.draft_len):
+            self._plan = (plan.exit_layer, plan.draft_len)
+            self._observer.depth_chosen(self, plan)
 
     async def _work(self, job: Callable[..., Any], counts_of: Callable[[Any], WorkCounts], *args: Any) -> Any:
         worker, costs = self._voice.engine_worker, self._voice.costs

@@ -87,6 +87,8 @@ def _became(row: dict[str, Any]) -> str:
     words.append("prepared in the pause" if row["committed"] else "made after the turn" if row["agent"] else "none")
     if row["interrupted"]:
         words.append("interrupted")
+    if row.get("approximate"):
+        words.append("approximate (served at an exit)")
     return ", then ".join(words)
 
 

@@ -31,6 +31,8 @@ class TurnRow:
     discarded: int = 0
     discard_reasons: list[str] = field(default_factory=list)
     interrupted: bool = False
+    approximate: bool = False
+    """Whether a word of the reply left the model at an exit, unverified."""
     confirms: int = 0
     false_cutoffs: int = 0
     speech_end_s: float | None = None
@@ -72,6 +74,7 @@ def summarise(
     answered = [row for row in turns if row.first_token_s is not None and row.agent]
     return {
         "turns": len(answered),
+        "approximate_replies": sum(row.approximate for row in answered),
         **_totals(turns),
         "post_confirm_ttft_ms": _spread([row.post_confirm_ttft_ms for row in answered]),
         "dead_air_ms": _spread([row.dead_air_ms for row in answered]),
@@ -126,6 +129,7 @@ def _apply(row: TurnRow, event: TraceEvent, onset_s: float) -> None:
             row.error = fields["error"]
         case "reply_served":
             row.user, row.agent = fields["user"], fields["agent"]
+            row.approximate = fields.get("approximate", False)
 
 
 def _finish(row: TurnRow, speech_ends_s: Sequence[float]) -> None:

@@ -260,7 +260,8 @@ class LlamaEngine:
     def _exit_to_follow(self) -> int | None:
         if self._settings.follow != "shallow" or self._depth is None or self._exits is None:
             return None
-        exit_layer = self._depth.plan().exit_layer
+        asked = self._settings.exit_layer
+        exit_layer = asked if isinstance(asked, int) else self._depth.plan().exit_layer
         if exit_layer is not None:
             self._exits.prepare(exit_layer)
         return exit_layer

@@ -79,10 +79,18 @@ class Translators:
                 raise ModelError(f"translator '{self.path}': exit {k} holds values that are not numbers; fit it again")
 
 
-def _read(path: Path) -> dict[str, NDArray[Any]]:
+def fitted_for(path: Path) -> str:
+    """sha256 of the model that a translator file was fitted for. Raises ModelError."""
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+        return str(json.loads(_text(_read(path, only="meta")["meta"]))["model_sha256"])
+    except (KeyError, ValueError, TypeError):
+        raise ModelError(f"translator '{path}' does not say what model it was fitted for; fit it again") from None
+
+
+def _read(path: Path, only: str | None = None) -> dict[str, NDArray[Any]]:
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files if only in (None, name)}
     except OSError as exc:
         raise ModelError(f"translator '{path}' cannot be read: {exc.strerror or exc}") from None
     except (ValueError, EOFError, AttributeError, zipfile.BadZipFile) as exc:

@@ -113,7 +113,7 @@ async def test_the_summary_is_one_plain_object() -> None:
         await chat.say("how are you", quiet)
     told = chat_summary(chat.turns)
     assert told["turns"] == len(told["per_turn"]) == 1
-    keys = {"turn", "user", "agent", "p_deep", "deep", "tokens", "ttft_ms", "seconds"}
+    keys = {"turn", "user", "agent", "p_deep", "deep", "tokens", "ttft_ms", "seconds", "approximate"}
     assert set(told["per_turn"][0]) == keys
     assert chat_summary([]) == {"turns": 0, "per_turn": []}
 
