@@ -158,3 +158,28 @@ def test_no_override_raises_anything_but_a_config_error(key: str, value: str) ->
             load(None, [text])
         except ConfigError as refused:
             assert "\n" not in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["engine.exit_layer=0"],
+            "setting 'engine.exit_layer.* = 0: should be none, auto or a whole number of 1 to 999",
+        ),
+        (["engine.exit_layer=deep"], "should be none, auto or a whole number"),
+        (["engine.draft_len=9"], "should be auto or a whole number of 1 to 8"),
+        (["engine.serve=confident"], "confident needs an exit"),
+        (["engine.exit_layer=auto", "engine.serve=confident"], "confident needs an exit"),
+        (["engine.follow=shallow"], "shallow needs an exit"),
+        (["engine.follow=deep"], "'none', 'shallow', 'full' or 'auto'"),
+    ],
+)
+def test_depths_that_cannot_be_are_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(None, overrides)
+
+
+def test_depths_are_numbers_or_words() -> None:
+    engine = load(None, ["engine.exit_layer=15", "engine.draft_len=auto", "engine.follow=shallow"]).engine
+    assert (engine.exit_layer, engine.draft_len) == (15, "auto")
