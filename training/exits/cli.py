@@ -20,9 +20,13 @@ def exits(
     / "dailydialog",
     exit_layers: Annotated[str, typer.Option("--exits", help="Layers to exit at.")] = "6,10,15,20,25",
     positions: Annotated[
-        int, typer.Option(min=0, help="Positions of prompts and text to train on, at least.")
-    ] = 40_000,
-    own_replies: Annotated[int, typer.Option(min=1, help="Prompts that the model answers to train on.")] = 600,
+        int,
+        typer.Option(
+            min=0,
+            help="Least positions of prompts and text; more than the answered prompts have makes more text be read.",
+        ),
+    ] = 0,
+    own_replies: Annotated[int, typer.Option(min=1, help="Prompts that the model answers to train on.")] = 340,
     out: Annotated[Path, typer.Option(help="Folder for the translators and their card.")] = ROOT / "models",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

@@ -83,9 +83,8 @@ def gather(model: Model, exits: Sequence[int], data: Path, amounts: Amounts, fol
         replies = found.train[: amounts.replies]
         train = list(chunks(collector, replies, "replies", folder, say))
         short = amounts.positions - sum(int((~part.reply).sum()) for part in train)
-        for part in chunks(collector, found.train[: amounts.replies - 1 : -1], "text", folder, say):
-            if short <= 0:
-                break
+        more = chunks(collector, found.train[: amounts.replies - 1 : -1], "text", folder, say)
+        while short > 0 and (part := next(more, None)) is not None:
             train.append(part)
             short -= len(part)
         joined = Positions.joined(train)
