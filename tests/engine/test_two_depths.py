@@ -265,3 +265,16 @@ def test_an_open_exit_without_a_calibration_is_plain_decoding(make_engine: Make,
     steps = serve(make_engine(exit_layer="auto"), talk(PROMPTS[0]))
     assert total(steps).shallow_steps == 0
     assert all(step.plan is None for step in steps)
+
+
+@pytest.mark.slow
+def test_a_talk_that_overflows_its_context_is_answered_as_plainly(make_engine: Make, talk: Talk) -> None:
+    settings = {"n_ctx": 256, "max_reply_tokens": 24}
+    plain, drafting = make_engine(**settings), make_engine(exit_layer=20, draft_len=3, follow="shallow", **settings)
+    texts = [f"Number {i}: {SENTENCE}" for i in range(9)]
+    lengths = []
+    for n in (1, 5, 7, 9):
+        drafting.follow(talk(*texts[: n - 1], texts[n - 1][:60]))
+        assert said(drafting, talk(*texts[:n])) == said(plain, talk(*texts[:n])), n
+        lengths.append(len(drafting.cached_tokens))
+    assert lengths != sorted(lengths), "turns were dropped"
