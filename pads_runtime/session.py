@@ -43,7 +43,8 @@ from .frames import (
     TurnEndPredicted,
     TurnState,
 )
-from .gate import machine as m
+from .gate import events as m
+from .gate.machine import TurnMachine
 from .gate.premise import Premise, canonical, normalise
 from .reply import Reply, Splitter, Voice, engine_cost_s
 from .speech.protocol import Synthesizer
@@ -91,7 +92,7 @@ class Session:
         self._clock, self._trace = clock, trace
         self._on_reply, self._on_idle = on_reply, on_idle
         self._history: list[Message] = []
-        self._machine = m.TurnMachine(settings, settings_key(settings), lambda p: confirm_after_s(p, settings.turn))
+        self._machine = TurnMachine(settings, settings_key(settings), lambda p: confirm_after_s(p, settings.turn))
         self._inbox: asyncio.Queue[m.Event | _Failed | None] = asyncio.Queue(INBOX)
         self._frames: Channel[AudioFrame] = Channel(settings.audio.queue_frames, Overflow.DROP_OLDEST)
         self._workers: dict[str, Worker] = {}

@@ -27,6 +27,23 @@ from ..frames import (
     TurnEndPredicted,
     TurnState,
 )
+from .events import (
+    Action,
+    Answer,
+    Close,
+    Commit,
+    Confirm,
+    Discard,
+    Event,
+    Ignore,
+    Interrupt,
+    PlaybackFinished,
+    PlaybackStarted,
+    Prepare,
+    Reopen,
+    ReplyFailed,
+    ReplyProgressed,
+)
 from .policy import Evidence, should_prepare
 from .premise import Premise, normalise
 
@@ -37,125 +54,6 @@ AUDIO_LAG_S = 0.1
 """A turn closed by force does not wait for sound that may still be on its way to the recogniser."""
 
 _EPSILON_S = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class PlaybackStarted:
-    """The first sample of the reply was handed to the sink."""
-
-    t_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyProgressed:
-    """The reply served a token: it is alive."""
-
-    t_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class PlaybackFinished:
-    """The reply has been played to its end, or there was nothing to play."""
-
-    t_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class ReplyFailed:
-    """The reply, prepared or served, could not be computed; the engine is as before it."""
-
-    t_s: float
-
-
-Event = (
-    SpeechStarted
-    | SpeechPaused
-    | SpeechResumed
-    | TranscriptUpdated
-    | TurnEndPredicted
-    | ActClassified
-    | PlaybackStarted
-    | ReplyProgressed
-    | PlaybackFinished
-    | ReplyFailed
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Prepare:
-    """Open a branch: compute the reply to ``premise``, silently."""
-
-    turn: int
-    premise: Premise
-
-
-@dataclass(frozen=True, slots=True)
-class Discard:
-    """Throw the open branch away."""
-
-    turn: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Confirm:
-    """The turn is over; its silence began at ``last_voiced_s``."""
-
-    turn: int
-    last_voiced_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """The open branch becomes the reply."""
-
-    turn: int
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """Compute and speak the reply to ``premise`` the plain way."""
-
-    turn: int
-    premise: Premise
-
-
-@dataclass(frozen=True, slots=True)
-class Interrupt:
-    """Stop speaking at once; the history keeps what was played."""
-
-    turn: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reopen:
-    """The turn was not over after all: withdraw its unheard reply and go on listening to the same turn."""
-
-    turn: int
-
-
-@dataclass(frozen=True, slots=True)
-class Close:
-    """The turn ends without a reply: no words in it, they never came, or the reply could not be computed.
-
-    ``text`` is what the user said and was not answered; it stays in the history.
-    """
-
-    turn: int
-    reason: str
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ignore:
-    """Speech over the reply was too short to mean anything: forget it."""
-
-    turn: int
-    reason: str
-
-
-Action = Prepare | Discard | Confirm | Commit | Answer | Interrupt | Reopen | Close | Ignore
 
 
 @dataclass

@@ -18,8 +18,7 @@ from pads_runtime.frames import (
     TurnEndPredicted,
     TurnState,
 )
-from pads_runtime.gate.machine import (
-    WATCHDOG_S,
+from pads_runtime.gate.events import (
     Action,
     Answer,
     Close,
@@ -35,8 +34,8 @@ from pads_runtime.gate.machine import (
     Reopen,
     ReplyFailed,
     ReplyProgressed,
-    TurnMachine,
 )
+from pads_runtime.gate.machine import WATCHDOG_S, TurnMachine
 from pads_runtime.gate.premise import Premise
 
 IDLE, LISTENING, PAUSED, RESPONDING = TurnState.IDLE, TurnState.LISTENING, TurnState.PAUSED, TurnState.RESPONDING

@@ -18,7 +18,7 @@ from pads_runtime.frames import (
     TurnEndPredicted,
     TurnState,
 )
-from pads_runtime.gate.machine import (
+from pads_runtime.gate.events import (
     Action,
     Answer,
     Close,
@@ -34,8 +34,8 @@ from pads_runtime.gate.machine import (
     Reopen,
     ReplyFailed,
     ReplyProgressed,
-    TurnMachine,
 )
+from pads_runtime.gate.machine import TurnMachine
 from pads_runtime.turn.endpointing import confirm_after_s
 
 KINDS = (
