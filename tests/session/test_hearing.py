@@ -133,7 +133,8 @@ def test_a_consumer_at_half_speed_loses_the_oldest_frames_counts_them_and_stays_
 
     talk = converse(script, settings_with(audio={"queue_frames": queue}), slow, virtual=False)
     activity = used[0]
-    assert max(activity.waiting) <= queue + 1
+    # The channel's frames, one the source has made and not yet put, and one taken out and not yet with the worker.
+    assert max(activity.waiting) <= queue + 2
     assert activity.indices == sorted(set(activity.indices))
     dropped = talk.session.frames_dropped
     missing = activity.indices[-1] + 1 - len(activity.indices)
