@@ -24,7 +24,7 @@ PROMPTS = (
     "How do I boil an egg?",
 )
 SENTENCE = "The train to the coast leaves at seven in the morning, and I have not packed anything yet, so hurry. "
-LADDER = (1, 6, 10, 15, 20, 29)
+LADDER = (6, 10, 15, 20, 25)
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -82,11 +82,12 @@ def test_self_speculative_greedy_equals_plain_greedy(
 def test_self_speculative_greedy_equals_plain_greedy_at_every_exit(
     exit_layer: int, make_engine: Make, talk: Talk
 ) -> None:
-    plain = make_engine(max_reply_tokens=32)
-    expected = {prompt: said(plain, talk(prompt)) for prompt in PROMPTS}
-    for draft_len in (1, 4, 6):
-        drafting = make_engine(max_reply_tokens=32, exit_layer=exit_layer, draft_len=draft_len, draft_vocab=1024)
-        for prompt in PROMPTS:
+    prompts = PROMPTS[2:]
+    plain = make_engine(max_reply_tokens=24)
+    expected = {prompt: said(plain, talk(prompt)) for prompt in prompts}
+    for draft_len in (1, 5):
+        drafting = make_engine(max_reply_tokens=24, exit_layer=exit_layer, draft_len=draft_len, draft_vocab=1024)
+        for prompt in prompts:
             assert said(drafting, talk(prompt)) == expected[prompt], (prompt, draft_len)
 
 
