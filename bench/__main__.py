@@ -59,6 +59,35 @@ def turn_end(
     run(data, load(None, overrides or []), Registry.load(), as_json, _say)
 
 
+@app.command()
+def engine(
+    as_json: Json = False,
+    overrides: Set = None,
+    only: Annotated[
+        str,
+        typer.Option(
+            "--only",
+            help="Parts, by commas: identical, sampling, bindings, adaptive, ceiling, abort, ttft, contention, memory.",
+        ),
+    ] = "",
+    full: Annotated[bool, typer.Option("--full", help="The whole grid and many runs; takes hours.")] = False,
+    with_1b: Annotated[bool, typer.Option("--with-1b", help="Also a random model of 1B; 700 MB of disk.")] = False,
+    stock_python: Annotated[
+        Path | None, typer.Option("--stock-python", help="A Python with llama-cpp-python as released, to compare with.")
+    ] = None,
+    translator: Annotated[
+        Path | None, typer.Option("--translator", help="Translators of the exits; without it the ones in models/.")
+    ] = None,
+) -> None:
+    """What the engine of two depths shows: exactness, speed, aborts, time to the first token, memory."""
+    from . import engine as bench
+
+    settings, registry = load(None, overrides or []), Registry.load()
+    parts = tuple(name for name in only.split(",") if name)
+    options = bench.Options(parts, full, with_1b, stock_python, translator)
+    _record("engine", settings, registry, as_json, lambda: bench.measure(settings.engine, registry, options, _say))
+
+
 def _record(
     name: str, settings: PadsSettings, registry: Registry, as_json: bool, measure: Callable[[], list[Measurement]]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +20,8 @@ from .timing import percentile
 class Measurement:
     """One figure: the spread of ``n`` values of ``unit``. A single value has p50 = p95 = it.
 
-    ``limit`` is what the figure's median should stay under, None where nothing is asked.
+    ``limit`` is what the figure's median should stay under, ``at_least`` what it should reach, None where nothing is
+    asked. A figure that could not be found has n = 0 and no numbers, and says why in its note.
     """
 
     name: str
@@ -29,18 +31,31 @@ class Measurement:
     p95: float
     limit: float | None = None
     note: str = ""
+    at_least: float | None = None
 
     @property
     def within(self) -> bool | None:
-        """Whether the median keeps to the limit; None without one."""
-        return None if self.limit is None else self.p50 < self.limit
+        """Whether the median keeps to what is asked; None where nothing is, and where there is no figure."""
+        if math.isnan(self.p50) or (self.limit is None and self.at_least is None):
+            return None
+        return (self.limit is None or self.p50 < self.limit) and (self.at_least is None or self.p50 >= self.at_least)
 
 
 def measurement(
-    name: str, values: Sequence[float], unit: str = "ms", limit: float | None = None, note: str = ""
+    name: str,
+    values: Sequence[float],
+    unit: str = "ms",
+    limit: float | None = None,
+    note: str = "",
+    at_least: float | None = None,
 ) -> Measurement:
     """The spread of ``values``, which must not be empty."""
-    return Measurement(name, unit, len(values), percentile(values, 50), percentile(values, 95), limit, note)
+    return Measurement(name, unit, len(values), percentile(values, 50), percentile(values, 95), limit, note, at_least)
+
+
+def missing(name: str, why: str, unit: str = "") -> Measurement:
+    """A figure that could not be found here."""
+    return Measurement(name, unit, 0, math.nan, math.nan, note=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +89,7 @@ class Report:
         for column in ("median", "95 % under", "unit", "runs", "asked for"):
             table.add_column(column, justify="right")
         for m in self.measurements:
-            asked = "" if m.limit is None else f"< {m.limit:g} {'yes' if m.within else 'NO'}"
+            asked = "" if m.within is None else f"{_bounds(m)} {'yes' if m.within else 'NO'}"
             table.add_row(m.name.replace("_", " "), _figure(m.p50), _figure(m.p95), m.unit, str(m.n), asked)
         console.print(table)
         console.print(f"command: {' '.join(self.command)}", markup=False)
@@ -88,8 +103,19 @@ def report(bench: str, measurements: Sequence[Measurement], command: Sequence[st
 
 
 def _plain(m: Measurement) -> dict[str, Any]:
-    return asdict(m) | {"p50": float(f"{m.p50:.4g}"), "p95": float(f"{m.p95:.4g}"), "within": m.within}
+    return asdict(m) | {"p50": _rounded(m.p50), "p95": _rounded(m.p95), "within": m.within}
+
+
+def _bounds(m: Measurement) -> str:
+    below = "" if m.limit is None else f"< {m.limit:g}"
+    return below if m.at_least is None else f"{below} >= {m.at_least:g}".strip()
+
+
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else float(f"{value:.4g}")
 
 
 def _figure(value: float) -> str:
+    if math.isnan(value):
+        return "-"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.report import Measurement, measurement, report
+from bench.report import Measurement, measurement, missing, report
 from bench.timing import percentile, timed
 from pads_runtime.config import ROOT
 from pads_runtime.runs import is_target
@@ -50,6 +50,13 @@ def test_a_measurement_is_within_its_limit_by_its_median() -> None:
     assert measurement("x", [1.0, 2.0, 90.0], limit=3.0).within is True
     assert measurement("x", [4.0], limit=3.0).within is False
     assert measurement("x", [4.0]).within is None
+    assert measurement("x", [1.0], at_least=1.0).within is True
+    assert measurement("x", [0.99], at_least=1.0).within is False
+
+
+def test_a_figure_that_could_not_be_found_has_no_numbers_and_no_verdict() -> None:
+    row = report("engine", [missing("x", "no wheel")], ["x"]).as_json()["measurements"][0]
+    assert (row["n"], row["p50"], row["p95"], row["within"], row["note"]) == (0, None, None, None, "no wheel")
 
 
 def test_a_report_says_what_where_and_how_in_plain_json() -> None:
@@ -69,6 +76,7 @@ def test_a_report_says_what_where_and_how_in_plain_json() -> None:
         "limit": None,
         "within": None,
         "note": "n",
+        "at_least": None,
     }
 
 
