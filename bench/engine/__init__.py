@@ -53,7 +53,12 @@ def measure(settings: EngineSettings, registry: Registry, options: Options, say:
         }
         gc.disable()
         try:
-            return [row for name in _asked(options.only, list(parts)) for row in parts[name]()]
+            rows = []
+            for name in _asked(options.only, list(parts)):
+                for row in parts[name]():
+                    say(f"  {row.name}: {row.p50:.4g} {row.unit}  {row.note}")
+                    rows.append(row)
+            return rows
         finally:
             gc.enable()
     finally:

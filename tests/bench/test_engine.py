@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from bench.engine.draws import chi_square
 from bench.engine.exact import _jobs
 from bench.engine.files import Shape, random_model
 from bench.engine.speed import break_even
+from pads_runtime.config import ROOT
 from pads_runtime.engine.costs import exit_ladder
 from pads_runtime.errors import UsageError
 
@@ -87,3 +91,18 @@ def test_a_model_of_random_weights_loads_and_has_the_shape_asked_for(tmp_path: P
         assert (model.n_layer, model.n_embd, model.n_vocab) == (3, 64, 640)
     finally:
         model.close()
+
+
+@pytest.mark.slow
+def test_the_memory_part_prints_one_report() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "engine", "--json", "--only", "memory"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = {row["name"]: row for row in json.loads(done.stdout)["measurements"]}
+    assert rows["rss_peak_two_depths"]["p50"] > 100
+    assert rows["weights_mapped_two_depths"]["p50"] == rows["weights_mapped_one_depth"]["p50"] == 1
