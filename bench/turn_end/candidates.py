@@ -52,6 +52,7 @@ CANDIDATES = (
     Candidate("smart_turn at 0.1, 0.2 s", "smart_turn", EARLY),
     Candidate("smart_turn every 0.1 s", "smart_turn", EVERY_100_MS),
     Candidate("smart_turn cut to 4 s, every 0.1 s", "cut", EVERY_100_MS),
+    Candidate("vap at 0.2 s", "vap", (0.2,)),
     Candidate("vap at 0.2, 0.5 s", "vap", SHIPPED),
     Candidate("vap at 0.1, 0.2, 0.3, 0.5 s", "vap", FEW),
     Candidate("vap every 0.1 s", "vap", EVERY_100_MS),

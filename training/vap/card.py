@@ -112,7 +112,7 @@ _CARD = """# vap-turn: p_end and VAP's classes on smart-turn's encoder, 4 s wind
 The encoder is BSD-2-Clause. Heads trained on SpokenWOZ (dialogues MUL*, SNG*) derive from data under CC BY-NC 4.0, and
 then this file is **for non-commercial use**. AMI is CC BY 4.0. Train on recordings of your own for other uses.
 
-## Figures of talks that a fold had not seen
+## Figures of talks that a fold had not seen [MEASURED dev-host]
 
 Leave one talk out; talks that share a named speaker leave together. SpokenWOZ does not name its speakers, so whether
 one of them is in two dialogues cannot be checked. Intervals: bootstrap over talks; with few talks they say how much
@@ -128,6 +128,7 @@ Reliability in pauses (each silence counts once, split over its moments):
 |---|---|---|---|
 {reliability}
 
-Telephone English and meeting English, few speakers: what holds elsewhere is not known. `python -m bench turn_end`
-compares it with the alternatives.
+Telephone English and meeting English, few speakers: what holds elsewhere is not known. Where a pause is digital silence
+(synthesised speech, a muted line), p_end of unfinished phrases rises with the silence: ask it once, 0.2 s in
+(`turn.predict_at_s: [0.2]`). `python -m bench turn_end` compares it with the alternatives.
 """
