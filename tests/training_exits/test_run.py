@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import subprocess
 import sys
@@ -14,7 +15,9 @@ import pytest
 
 from pads_runtime.config import ROOT
 from pads_runtime.engine.model import Model
+from pads_runtime.engine.translators import Translators
 from pads_runtime.errors import DataError
+from pads_runtime.models import Registry
 from training.exits import collect, gather
 from training.exits.corpus import Conversations, read_conversations
 from training.exits.fit import Plan
@@ -59,6 +62,9 @@ def test_the_chain_runs_and_says_what_it_made(tiny: Path, corpus: Path, tmp_path
     assert report["leaks_looked_for"] == HELD_OUT
     card = (tmp_path / "exits-tiny.card.md").read_text()
     assert report["sha256"] in card and "CC BY-NC-SA 4.0" in card
+    runtime = Translators.load(tmp_path / "exits-tiny.npz", report["model_sha256"])
+    runtime.check_fits(n_embd=64, n_layer=4)
+    assert all(np.array_equal(runtime.matrices[k], found[k].matrix) for k in (1, 3))
     with np.load(tmp_path / "exits-tiny.npz", allow_pickle=False) as file:
         assert (file["A_1"].dtype, file["A_1"].shape) == (np.float16, (64, 64))
         assert (file["b_3"].dtype, file["b_3"].shape) == (np.float32, (64,))
@@ -169,3 +175,20 @@ def test_a_prompt_is_collected_as_the_engine_runs_it(tiny: Path, corpus: Path) -
     assert 1 <= first.reply.sum() <= 6
     assert not text.reply.any()
     assert np.array_equal(text.states, first.states[: len(tokens)])
+
+
+def test_the_shipped_card_describes_the_shipped_file_and_the_runtime_reads_it() -> None:
+    entry = Registry.load().entry("exits-smollm2-135m-instruct")
+    path = Registry.load().path(entry.name)
+    model = Registry.load().entry("smollm2-135m-instruct").files[0]
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == entry.files[0].sha256
+    card = (ROOT / "models" / "exits-smollm2-135m-instruct.card.md").read_text(encoding="utf-8")
+    assert str(entry.files[0].sha256) in card and "CC BY-NC-SA 4.0" in card
+    assert model.sha256 is not None
+    loaded = Translators.load(path, model.sha256)
+    loaded.check_fits(n_embd=576, n_layer=30)
+    figures = load(path)[1]["figures"]
+    assert {str(k) for k in loaded.exits} == set(figures)
+    assert path.stat().st_size < 5_000_000
+    for scores in figures.values():
+        assert scores["untrained"]["high"] < scores["translator"]["low"]
