@@ -56,6 +56,8 @@ INBOX = 256
 TAIL_S = 30.0
 """Silence after the source's end within which the last turn must be answered."""
 LAG_PERIOD_S = 0.01
+ENGINE_ENDS_WITHIN_S = 0.4
+"""How long the end waits for an aborted engine call; an engine that is still at work then is left to the process."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +182,9 @@ class Session:
         for worker in self._workers.values():
             worker.stop(timeout_s=0.0)
         self._stages.sink.close(now_s)
-        if self._workers["engine"].stop(timeout_s=0.4):  # its thread has ended: nothing uses the context any more
+        if self._workers["engine"].stop(
+            timeout_s=ENGINE_ENDS_WITHIN_S
+        ):  # its thread has ended: nothing uses the context any more
             self._stages.engine.close()
         self._trace.emit("session_ended", now_s, frames_dropped=self.frames_dropped)
 

@@ -56,17 +56,15 @@ class NumberedSource:
 
 
 class NumberedActivity(LoudnessActivity):
-    """Loud is what is above LOUD. May be slow, and notes how many newer frames waited while it worked."""
+    """Loud is what is above LOUD. May be slow."""
 
-    def __init__(self, source: NumberedSource, slow_s: float = 0.0) -> None:
+    def __init__(self, slow_s: float = 0.0) -> None:
         super().__init__()
-        self._source, self._slow_s = source, slow_s
+        self._slow_s = slow_s
         self.indices: list[int] = []
-        self.waiting: list[int] = []
 
     def process(self, frame: AudioFrame) -> tuple[SpeechEvent, ...]:
         self.indices.append(frame.index)
-        self.waiting.append(self._source.newest - frame.index)
         if self._slow_s:
             time.sleep(self._slow_s)
         return super().process(replace(frame, samples=np.where(frame.samples >= LOUD, frame.samples, 0)))
@@ -90,7 +88,7 @@ def test_the_recogniser_is_given_every_sample_from_before_the_onset_to_the_pause
 
     def numbered(stages: Stages) -> Stages:
         source = NumberedSource(stages, script)
-        return replace(stages, source=source, voice_activity=NumberedActivity(source), recognizer=recognizer)
+        return replace(stages, source=source, voice_activity=NumberedActivity(), recognizer=recognizer)
 
     converse(script, change=numbered)
     finals = [(end_s, audio) for end_s, final, audio in recognizer.given if final]
@@ -124,17 +122,27 @@ def test_the_predictor_is_given_every_sample_once() -> None:
 
 def test_a_consumer_at_half_speed_loses_the_oldest_frames_counts_them_and_stays_near_the_present() -> None:
     script, queue = Script((), 1.2), 10
-    used: list[NumberedActivity] = []
+    activity = NumberedActivity(slow_s=2 * FRAME_S)
+    sources: list[NumberedSource] = []
+    ages: list[int] = []
 
     def slow(stages: Stages) -> Stages:
-        source = NumberedSource(stages, script)
-        used.append(NumberedActivity(source, slow_s=2 * FRAME_S))
-        return replace(stages, source=source, voice_activity=used[0])
+        sources.append(NumberedSource(stages, script))
+        return replace(stages, source=sources[0], voice_activity=activity)
 
-    talk = converse(script, settings_with(audio={"queue_frames": queue}), slow, virtual=False)
-    activity = used[0]
-    # The channel's frames, one the source has made and not yet put, and one taken out and not yet with the worker.
-    assert max(activity.waiting) <= queue + 2
+    async def note_ages(session: Session, clock: Clock) -> AsyncIterator[None]:
+        take = session._frames.get
+
+        async def noted() -> AudioFrame:
+            frame = await take()
+            ages.append(sources[0].newest - frame.index)  # in frames: how far behind the newest one
+            return frame
+
+        session._frames.get = noted  # type: ignore[method-assign]
+        yield
+
+    talk = converse(script, settings_with(audio={"queue_frames": queue}), slow, note_ages, virtual=False)
+    assert max(ages) <= queue + 1
     assert activity.indices == sorted(set(activity.indices))
     dropped = talk.session.frames_dropped
     missing = activity.indices[-1] + 1 - len(activity.indices)
