@@ -58,7 +58,7 @@ def measure(data: Path, settings: PadsSettings, registry: Registry, say: Say, fo
     for corpus, talks in corpora.items():
         said = answers(talks, smart_turn, vap, heads, say)
         say(f"scoring {corpus}")
-        rows += list(_rows(corpus, talks, said, labels, spent, settings.turn))
+        rows += list(_rows(Material(corpus, talks, said, labels), spent, settings.turn))
         if corpus == "spokenwoz":
             leads = {name: score.lead(_speech(talks, said[name])) for name in ("cut", "vap")}
     early = phrase_scores(questions, smart_turn, vap)
@@ -72,24 +72,31 @@ def measure(data: Path, settings: PadsSettings, registry: Registry, say: Say, fo
     }
 
 
-def _rows(
-    corpus: str,
-    talks: Sequence[Talk],
-    said: dict[str, Said],
-    labels: Labels,
-    spent: dict[str, Cost],
-    turn: TurnSettings,
-) -> Iterator[dict[str, Any]]:
+@dataclass(frozen=True)
+class Material:
+    """One corpus with everything said about it."""
+
+    corpus: str
+    talks: Sequence[Talk]
+    said: dict[str, Said]
+    labels: Labels
+
+    def scored(self, candidate: Candidate, label_set: str) -> list[Scored]:
+        """The silences of a label set with the candidate's answers."""
+        return _scored(self.talks, candidate, self.said, label_set, self.labels)
+
+
+def _rows(material: Material, spent: dict[str, Cost], turn: TurnSettings) -> Iterator[dict[str, Any]]:
     policies = grid()
     alone = [policy for policy in policies if policy.threshold is None]
     for label_set in LABEL_SETS:
         for candidate in CANDIDATES:
-            spans = _scored(talks, candidate, said, label_set, labels)
+            spans = material.scored(candidate, label_set)
             compute_s = 0.0 if candidate.source is None else spent[candidate.source].wall_s
             outcome = costs(spans, alone if candidate.source is None else policies, compute_s)
             figures = score.trade_off(outcome) | score.carried_over(outcome) | score.classification(spans)
             yield {
-                "corpus": corpus,
+                "corpus": material.corpus,
                 "labels": label_set,
                 "candidate": candidate.name,
                 "holds": int(outcome.holds.sum()),
@@ -98,32 +105,24 @@ def _rows(
                 **{name: figure.as_json() for name, figure in figures.items()},
                 "front": score.front(outcome, pareto(*outcome.rates(np.ones(len(outcome.talks))))),
             }
-        yield from _fixed(corpus, talks, said, label_set, labels, spent, turn)
+        yield from _fixed(material, label_set, spent, turn)
 
 
-def _fixed(
-    corpus: str,
-    talks: Sequence[Talk],
-    said: dict[str, Said],
-    label_set: str,
-    labels: Labels,
-    spent: dict[str, Cost],
-    turn: TurnSettings,
-) -> Iterator[dict[str, Any]]:
+def _fixed(material: Material, label_set: str, spent: dict[str, Cost], turn: TurnSettings) -> Iterator[dict[str, Any]]:
     """Rules with nothing to sweep: always, never, and the runtime's own endpointing with each predictor."""
-    silent = _scored(talks, CANDIDATES[0], said, label_set, labels)
+    silent = material.scored(CANDIDATES[0], label_set)
     rules: list[tuple[str, list[Scored], Callable[[Scored], float]]] = [
         ("always (0.1 s)", silent, lambda span: 0.1),
         ("never (5 s)", silent, lambda span: 5.0),
     ]
     for name, source in (("smart_turn", "smart_turn"), ("vap", "vap")):
-        spans = _scored(talks, Candidate(name, source, turn.predict_at_s), said, label_set, labels)
+        spans = material.scored(Candidate(name, source, turn.predict_at_s), label_set)
         wall_s = spent[source].wall_s
         rules.append((f"default rule with {name}", spans, partial(runtime_fires_s, settings=turn, compute_s=wall_s)))
     for name, spans, fires_s in rules:
         figures = score.one_policy(spans, fires_s)
         shown = {key: figure.as_json() for key, figure in figures.items()}
-        yield {"corpus": corpus, "labels": label_set, "candidate": name, "rule": True, **shown}
+        yield {"corpus": material.corpus, "labels": label_set, "candidate": name, "rule": True, **shown}
 
 
 def runtime_fires_s(span: Scored, settings: TurnSettings, compute_s: float) -> float:
