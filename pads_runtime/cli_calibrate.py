@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Annotated, Any
 
@@ -29,6 +30,8 @@ def calibrate(as_json: Json = False, overrides: Set = None, config: Config = Non
 
     settings = load(config, overrides or []).engine
     path = Registry.load().resolve(settings.model)
+    if _busy():
+        print("this machine is busy: the costs will be off; measure again when it is idle", file=sys.stderr)
     model = Model(path)
     try:
         print(f"measuring {model.description}, {settings.threads} threads", file=sys.stderr, flush=True)
@@ -42,6 +45,11 @@ def calibrate(as_json: Json = False, overrides: Set = None, config: Config = Non
         return
     _show(costs, f"{settings.model}, {settings.threads} threads")
     print(f"kept in {where}", file=sys.stderr)
+
+
+def _busy() -> bool:
+    """Whether other programs keep half of the processors at work."""
+    return os.getloadavg()[0] > 0.5 * (os.cpu_count() or 1)
 
 
 def _show(costs: Any, title: str) -> None:
