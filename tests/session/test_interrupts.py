@@ -125,7 +125,7 @@ class BlockingEngine(WordEngine):
     """A real wait in each step; the abort flag ends it, as it does in native code."""
 
     def __init__(self) -> None:
-        super().__init__(30)
+        super().__init__(12)
         self.abort_came = threading.Event()
         self.aborts = 0
 
