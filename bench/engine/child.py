@@ -46,10 +46,8 @@ def main() -> None:
     if not job["repeats"]:
         _rate(engine, 1.0)
     found: dict[str, Any] = {mode: statistics.median(values) for mode, values in rates.items() if values}
-    found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
-        2**20 if sys.platform == "darwin" else 1024
-    )
-    found["mappings"], found["mapped_mb"] = _mapped(job["model"])
+    found["peak_mb"] = _peak_mb()
+    found["mapped_share"], found["mapped_mb"] = _mapped(Path(job["model"]))
     print(json.dumps(found))
 
 
@@ -78,21 +76,32 @@ def _busy(niceness: int | None) -> Iterator[None]:
             process.kill()
 
 
-def _mapped(model: str) -> tuple[int, float]:
-    """How often the model's first byte is mapped into this process, and how much of the file is in memory by it, MB."""
+def _peak_mb() -> float:
+    """Most memory this process ever had. Linux's ru_maxrss is no answer: a child begins with its parent's."""
+    try:
+        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    except OSError:
+        pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
+
+
+def _mapped(model: Path) -> tuple[float, float]:
+    """Mapped bytes of the model file over its size, and how much of it this process has in memory, MB."""
     try:
         lines = Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines()
     except OSError:
-        return 0, 0.0
-    starts, kb, inside = 0, 0, False
+        return float("nan"), float("nan")
+    kb = {"Size:": 0, "Rss:": 0}
+    inside = False
     for line in lines:
         head = line.split()
-        if "-" in head[0] and not head[0].endswith(":"):
-            inside = line.endswith(str(Path(model).resolve()))
-            starts += inside and int(head[2], 16) == 0
-        elif inside and line.startswith("Rss:"):
-            kb += int(head[1])
-    return starts, kb / 1024
+        if not head[0].endswith(":"):
+            inside = line.endswith(str(model.resolve()))
+        elif inside and head[0] in kb:
+            kb[head[0]] += int(head[1])
+    return kb["Size:"] * 1024 / model.stat().st_size, kb["Rss:"] / 1024
 
 
 if __name__ == "__main__":
