@@ -40,6 +40,7 @@ FIGURES = {
     "post_confirm_ttft_ms",
     "dead_air_ms",
     "discard_ms",
+    "approximate_replies",
     "loop_lag_p99_ms",
     "frames_dropped",
     "per_turn",
