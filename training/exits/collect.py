@@ -58,6 +58,12 @@ class Positions:
         """The tokens of each conversation."""
         return np.split(self.tokens, np.flatnonzero(np.diff(self.item)) + 1)
 
+    def replies(self) -> set[tuple[int, ...]]:
+        """The tokens of the model's replies, equal ones once."""
+        starts = np.flatnonzero(np.diff(self.item)) + 1
+        parts = zip(np.split(self.choices, starts), np.split(self.reply, starts), strict=True)
+        return {tuple(choices[reply].tolist()) for choices, reply in parts if reply.any()}
+
     @classmethod
     def joined(cls, parts: Sequence[Positions]) -> Positions:
         """All of ``parts``, at least one, in order."""

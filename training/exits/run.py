@@ -136,6 +136,7 @@ def _counts(found: Gathered) -> dict[str, int]:
         "train_replies": len(np.unique(train.item[train.reply])),
         "held_out_prompts": len(np.unique(held_out.item)),
         "held_out_reply_positions": int(held_out.reply.sum()),
+        "held_out_replies_seen": len(held_out.replies() & train.replies()),
         "dropped_prompts": found.dropped,
         "leaks_looked_for": found.looked_for,
         "leaks_found": 0,
