@@ -34,7 +34,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one call, alone and while the language model decodes; CPU is this thread's own."""
+    """Seconds of one call, alone and while the language model decodes; CPU is this thread's own.
+
+    Latency counts ``cpu_s``: one thread on a free core takes that long, while wall time also measures the neighbours.
+    """
 
     wall_s: float
     cpu_s: float
@@ -92,7 +95,7 @@ def _rows(material: Material, spent: dict[str, Cost], turn: TurnSettings) -> Ite
     for label_set in LABEL_SETS:
         for candidate in CANDIDATES:
             spans = material.scored(candidate, label_set)
-            compute_s = 0.0 if candidate.source is None else spent[candidate.source].wall_s
+            compute_s = 0.0 if candidate.source is None else spent[candidate.source].cpu_s
             outcome = costs(spans, alone if candidate.source is None else policies, compute_s)
             figures = score.trade_off(outcome) | score.carried_over(outcome) | score.classification(spans)
             yield {
@@ -117,8 +120,8 @@ def _fixed(material: Material, label_set: str, spent: dict[str, Cost], turn: Tur
     ]
     for name, source in (("smart_turn", "smart_turn"), ("vap", "vap")):
         spans = material.scored(Candidate(name, source, turn.predict_at_s), label_set)
-        wall_s = spent[source].wall_s
-        rules.append((f"default rule with {name}", spans, partial(runtime_fires_s, settings=turn, compute_s=wall_s)))
+        rule = partial(runtime_fires_s, settings=turn, compute_s=spent[source].cpu_s)
+        rules.append((f"default rule with {name}", spans, rule))
     for name, spans, fires_s in rules:
         figures = score.one_policy(spans, fires_s)
         shown = {key: figure.as_json() for key, figure in figures.items()}
