@@ -47,7 +47,7 @@ class KeepsTooMuch(Leviathan):
 
 def measure(bench: Bench) -> Iterator[Measurement]:
     """p-values of both rules and of the planted mistake."""
-    count = 5000 if bench.full else 600
+    count = 5000 if bench.full else 400
     engine = bench.engine()
     engine.open(talk(QUESTION), 1)
     prompt = engine.cached_tokens
@@ -66,11 +66,10 @@ def measure(bench: Bench) -> Iterator[Measurement]:
         }
         for name, rule in rules.items():
             planted = "planted" in name
-            draws = count // 3 if planted else count
-            bench.say(f"{name}, {draws} draws")
-            drawn = [_draw(cache, prompt, plan, rule(Drawing(seed, TEMPERATURE, TOP_K, 1.0))) for seed in range(draws)]
-            lowest = min(chi_square(Counter(pair[i] for pair in drawn), wanted[i], draws) for i in (0, 1))
-            note = f"lower p of first and second token, {draws} draws, top {TOP_K} at temperature {TEMPERATURE}"
+            bench.say(f"{name}, {count} draws")
+            drawn = [_draw(cache, prompt, plan, rule(Drawing(seed, TEMPERATURE, TOP_K, 1.0))) for seed in range(count)]
+            lowest = min(chi_square(Counter(pair[i] for pair in drawn), wanted[i], count) for i in (0, 1))
+            note = f"lower p of first and second token, {count} draws, top {TOP_K} at temperature {TEMPERATURE}"
             yield measurement(
                 name,
                 [lowest],
