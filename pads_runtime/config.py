@@ -142,6 +142,10 @@ class EngineSettings(Settings):
     n_ctx: Annotated[int, Field(ge=128)] = 2048
     n_batch: Count = 512
     threads: Count = 2
+    """Threads of passes over several tokens (prompts, verification)."""
+    decode_threads: Count = 1
+    """Threads of a pass over one token. Waking a second one costs a small model more than it saves; from about a
+    billion parameters on, set it to the number of cores."""
     max_reply_tokens: Count = 48
     temperature: Annotated[float, Field(ge=0.0, le=5.0)] = 0.0
     """0 is greedy."""

@@ -91,7 +91,7 @@ class TokenCache:
         parameters.n_ctx = self.n_ctx
         parameters.n_batch = parameters.n_ubatch = self._rows
         parameters.n_seq_max = 1
-        parameters.n_threads = parameters.n_threads_batch = settings.threads
+        parameters.n_threads, parameters.n_threads_batch = settings.decode_threads, settings.threads
         parameters.flash_attn_type = _FLASH_ATTENTION_ON
         parameters.kv_unified = True
         parameters.swa_full = True  # else a model with a sliding window could not be rolled back
