@@ -1,0 +1,1 @@
+"""Transcripts of dialogue as text to train and evaluate language models on."""
