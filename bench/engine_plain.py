@@ -94,7 +94,7 @@ def _decoding(engine: LlamaEngine, settings: EngineSettings, path: str, runs: in
         model_path=path,
         n_ctx=engine.n_ctx,
         n_batch=settings.n_batch,
-        n_threads=settings.threads,
+        n_threads=settings.decode_threads,
         n_threads_batch=settings.threads,
         flash_attn=True,
         verbose=False,

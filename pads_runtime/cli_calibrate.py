@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -29,21 +30,22 @@ def calibrate(as_json: Json = False, overrides: Set = None, config: Config = Non
     from .models import Registry
 
     settings = load(config, overrides or []).engine
+    threads = calibration.Threads.of(settings)
     path = Registry.load().resolve(settings.model)
     if _busy():
         print("this machine is busy: the costs will be off; measure again when it is idle", file=sys.stderr)
     model = Model(path)
     try:
-        print(f"measuring {model.description}, {settings.threads} threads", file=sys.stderr, flush=True)
-        costs: DepthCosts = calibration.measure(model, settings.threads)
+        print(f"measuring {model.description}, {threads}", file=sys.stderr, flush=True)
+        costs: DepthCosts = calibration.measure(model, threads)
     finally:
         model.close()
-    where = calibration.save(costs, path, settings.threads)
+    where = calibration.save(costs, path, threads)
     if as_json:
-        found: dict[str, Any] = {"model": settings.model, "threads": settings.threads, "file": str(where)}
+        found: dict[str, Any] = {"model": settings.model, "threads": asdict(threads), "file": str(where)}
         print(json.dumps(found | {"costs": costs.as_json(), "break_even": _break_even(costs)}))
         return
-    _show(costs, f"{settings.model}, {settings.threads} threads")
+    _show(costs, f"{settings.model}, {threads}")
     print(f"kept in {where}", file=sys.stderr)
 
 

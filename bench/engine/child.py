@@ -36,7 +36,12 @@ def main() -> None:
     two_depths = bool(job["two_depths"])
     if two_depths:
         told.tell(exit_ladder(model.n_layer)[1], 2)
-    settings = EngineSettings(threads=job["threads"], max_reply_tokens=64, exit_layer="auto" if two_depths else "none")
+    settings = EngineSettings(
+        threads=job["threads"],
+        decode_threads=job["threads"],
+        max_reply_tokens=64,
+        exit_layer="auto" if two_depths else "none",
+    )
     engine = LlamaEngine(model, settings, controller=told if two_depths else None)
     rates: dict[str, list[float]] = {mode: [] for mode in MODES}
     for _ in range(job["repeats"]):

@@ -25,7 +25,7 @@ _STOCK = """
 import json, sys
 import llama_cpp
 job = json.load(sys.stdin)
-model = llama_cpp.Llama(model_path=job["model"], n_ctx=1024, n_batch=48, n_ubatch=48, n_threads=job["threads"],
+model = llama_cpp.Llama(model_path=job["model"], n_ctx=1024, n_batch=48, n_ubatch=48, n_threads=job["decode_threads"],
                         n_threads_batch=job["threads"], flash_attn=True, verbose=False)
 replies = []
 for prompt in job["prompts"]:
@@ -124,7 +124,13 @@ def _stock(
     for messages in talks:
         plain.open(messages, 1)
         starts.append(list(plain.cached_tokens))
-    job = {"model": str(bench.path), "threads": bench.settings.threads, "tokens": REPLY_TOKENS, "prompts": starts}
+    job = {
+        "model": str(bench.path),
+        "threads": bench.settings.threads,
+        "decode_threads": bench.settings.decode_threads,
+        "tokens": REPLY_TOKENS,
+        "prompts": starts,
+    }
     command = [str(bench.stock_python), "-c", _STOCK]
     done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
     if done.returncode:

@@ -13,7 +13,7 @@ import numpy as np
 
 from pads_runtime.engine import sampling
 from pads_runtime.engine.cache import TokenCache
-from pads_runtime.engine.calibration import load_costs
+from pads_runtime.engine.calibration import Threads, load_costs
 from pads_runtime.engine.calibration import measure as measure_costs
 from pads_runtime.engine.controller import AdaptiveDepth
 from pads_runtime.engine.costs import DepthCosts, exit_ladder
@@ -41,7 +41,7 @@ def bindings(bench: Bench) -> Iterator[Measurement]:
         model_path=str(bench.path),
         n_ctx=engine.n_ctx,
         n_batch=bench.settings.n_batch,
-        n_threads=bench.settings.threads,
+        n_threads=bench.settings.decode_threads,
         n_threads_batch=bench.settings.threads,
         flash_attn=True,
         verbose=False,
@@ -85,9 +85,10 @@ def adaptive(bench: Bench) -> Iterator[Measurement]:
 
 def _adaptive(bench: Bench, name: str) -> Iterator[Measurement]:
     bench.say(f"costs of the model, {name}")
-    costs = load_costs(bench.path, bench.settings.threads)
+    threads = Threads.of(bench.settings)
+    costs = load_costs(bench.path, threads)
     if costs is None:
-        costs = measure_costs(bench.model, bench.settings.threads, rounds=5)
+        costs = measure_costs(bench.model, threads, rounds=5)
     for trained in (False, True):
         figure = f"adaptive_vs_plain_{'trained' if trained else 'untrained'}_{name}"
         if trained and bench.translators is None:

@@ -1,6 +1,6 @@
 """Measures what passes cost on this machine with one model, and keeps the answer in the user's cache.
 
-What was measured holds for one model file, processor, build of llama.cpp and number of threads. All are stored with it;
+What was measured holds for one model file, processor, build of llama.cpp and numbers of threads. All are stored with it;
 an answer to another question is not used.
 """
 
@@ -15,11 +15,12 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from importlib import metadata
 from pathlib import Path
 
 from ..cachedir import cache_dir
+from ..config import EngineSettings
 from ..errors import EngineError, InputError, SetupError
 from .costs import DepthCosts, ExitCosts, exit_ladder
 from .depth import MAX_DRAFT
@@ -29,13 +30,29 @@ from .native import symbols
 from .native.recipe import cpu_identity
 from .passes import Passes
 
-FORMAT = 1
+FORMAT = 2
 DRAFT_VOCAB = 8_192
 """Rows of the short draft head, if the vocabulary is larger."""
 DISCARDED = 3
 """First rounds thrown away."""
 ROUNDS = 15
 _EDGE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """How many threads run a pass: over several rows, and over a single one."""
+
+    rows: int
+    one_row: int
+
+    @classmethod
+    def of(cls, settings: EngineSettings) -> Threads:
+        """Those of the engine."""
+        return cls(settings.threads, settings.decode_threads)
+
+    def __str__(self) -> str:
+        return f"{self.rows} threads, {self.one_row} for single tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +63,12 @@ class Setting:
     """Size and hash of the beginning and the end of the file: names it without reading gigabytes at every start."""
     cpu: str
     library: str
-    threads: int
+    threads: Threads
     environment: str
     """Waiting policy and kernels, as the environment sets them."""
 
     @classmethod
-    def here(cls, model_path: Path, threads: int) -> Setting:
+    def here(cls, model_path: Path, threads: Threads) -> Setting:
         """This machine, build and model. Raises InputError if the model file cannot be read."""
         try:
             cpuinfo = Path("/proc/cpuinfo").read_text(encoding="utf-8")
@@ -76,13 +93,13 @@ def fingerprint(path: Path) -> str:
     return f"{size}-{digest.hexdigest()[:32]}"
 
 
-def stored_at(model_path: Path, threads: int) -> Path:
+def stored_at(model_path: Path, threads: Threads) -> Path:
     """Where the costs of a model live. The name is for people; what is inside decides whether they are used."""
     name = re.sub(r"[^\w.-]+", "_", model_path.stem, flags=re.ASCII)[:80]
-    return cache_dir() / "calibration" / f"{name}-{threads}t.json"
+    return cache_dir() / "calibration" / f"{name}-{threads.rows}t-{threads.one_row}d.json"
 
 
-def save(costs: DepthCosts, model_path: Path, threads: int) -> Path:
+def save(costs: DepthCosts, model_path: Path, threads: Threads) -> Path:
     """Keep ``costs`` for ``load_costs``; the file is replaced whole. Raises SetupError if it cannot be written."""
     path = stored_at(model_path, threads)
     data = {"format": FORMAT, "setting": asdict(Setting.here(model_path, threads)), "costs": costs.as_json()}
@@ -96,8 +113,8 @@ def save(costs: DepthCosts, model_path: Path, threads: int) -> Path:
     return path
 
 
-def load_costs(model_path: Path, threads: int) -> DepthCosts | None:
-    """What ``save`` kept for this model, machine, build and number of threads; None if there is nothing.
+def load_costs(model_path: Path, threads: Threads) -> DepthCosts | None:
+    """What ``save`` kept for this model, machine, build and numbers of threads; None if there is nothing.
 
     What is there but damaged, or measured elsewhere, is not used either, with a RuntimeWarning of one line.
     """
@@ -112,12 +129,12 @@ def load_costs(model_path: Path, threads: int) -> DepthCosts | None:
         data = json.loads(text)
         if data["format"] != FORMAT:
             return _ignore(path, "it was written by another version")
-        measured_for = Setting(**data["setting"])
+        measured_for = Setting(**data["setting"] | {"threads": Threads(**data["setting"]["threads"])})
         costs = DepthCosts.from_json(data["costs"])
     except (ValueError, KeyError, TypeError, AttributeError):
         return _ignore(path, "it is damaged")
     here = Setting.here(model_path, threads)
-    other = [name for name, value in asdict(here).items() if getattr(measured_for, name) != value]
+    other = [field.name for field in fields(here) if getattr(measured_for, field.name) != getattr(here, field.name)]
     if other:
         return _ignore(path, f"it was measured for another {' and '.join(other)}")
     return costs
@@ -130,7 +147,7 @@ def _ignore(path: Path, why: str) -> DepthCosts | None:
 
 def measure(
     model: Model,
-    threads: int,
+    threads: Threads,
     rounds: int = ROUNDS,
     max_draft: int = MAX_DRAFT,
     clock: Callable[[], float] = time.perf_counter,
@@ -146,7 +163,7 @@ def measure(
     if architecture not in symbols.ARCHITECTURES:
         known = ", ".join(symbols.ARCHITECTURES)
         raise EngineError(f"model '{model.path}' is a {architecture}: early exits work for {known}")
-    passes = Passes(model.handle, threads)
+    passes = Passes(model.handle, threads.rows, threads.one_row)
     try:
         return measure_passes(passes, exit_ladder(model.n_layer), max_draft, rounds, clock)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..config import EngineSettings
-from .calibration import load_costs
+from .calibration import Threads, load_costs
 from .controller import AdaptiveDepth
 from .depth import MAX_DRAFT, DepthController
 from .exits import fixed_depth
@@ -25,7 +25,7 @@ def controller(settings: EngineSettings, model_path: Path, translators: Translat
     fixed = fixed_depth(settings)
     if fixed is not None and (settings.serve == "confident" or isinstance(settings.draft_len, int)):
         return fixed
-    costs = load_costs(model_path, settings.threads)
+    costs = load_costs(model_path, Threads.of(settings))
     if costs is None:
         return fixed
     if isinstance(settings.exit_layer, int):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from .cache import TokenCache, context_length
 from .depth import DepthController, DepthPlan
 from .exits import Exits, fixed_depth
 from .model import Model
+from .policies import POLICIES
 from .prompt import PromptBuilder
 from .rules import Coupled, Drawing, Leviathan, Rule
 from .speculate import Round, Sureness, confident_round, draft_round, plain_round
@@ -43,6 +44,8 @@ class OpenReply:
     """Tokens in a row, up to the last, that left at the exit."""
     approximate: bool = False
     """Whether any token left at the exit."""
+    p_deep: float = 1.0
+    """P(question or directive) of the user's last turn, if the exit policy asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,11 @@ class LlamaEngine:
         owns_model: bool = False,
         controller: DepthController | None = None,
         translators: Translators | None = None,
+        p_deep: Callable[[str], float] | None = None,
     ) -> None:
         """``controller`` chooses exit and draft length of each round, if ``engine.exit_layer`` allows any; without one
-        they are as set, and ``auto`` is plain decoding. ``translators`` improve drafts."""
+        they are as set, and ``auto`` is plain decoding. ``translators`` improve drafts. ``p_deep`` classifies the last
+        turn, in the engine's thread, for ``engine.exit_policy: act``, which needs it."""
         self._model = model
         self._owns_model = owns_model
         self._settings = settings
@@ -79,6 +84,10 @@ class LlamaEngine:
                 f"engine.max_reply_tokens = {settings.max_reply_tokens} leaves no room for a prompt in a context of "
                 f"{n_ctx} tokens"
             )
+        if settings.by_act and p_deep is None:
+            raise ConfigError("engine.exit_policy: act needs a dialogue-act classifier, which is not here; use top or margin")
+        self._p_deep = p_deep if settings.by_act else None
+        self._policy = POLICIES[settings.exit_policy](settings.confident_threshold)
         self._prompts = PromptBuilder(model, _template(model), n_ctx - settings.max_reply_tokens)
         self._depth = (controller if settings.exit_layer != "none" else None) or fixed_depth(settings)
         self._cache = TokenCache(model, settings)
@@ -98,11 +107,12 @@ class LlamaEngine:
         settings: EngineSettings,
         controller: DepthController | None = None,
         translators: Translators | None = None,
+        p_deep: Callable[[str], float] | None = None,
     ) -> LlamaEngine:
         """Load a GGUF chat model. Raises InputError, ModelCorrupt, ModelError, SetupError, ConfigError, EngineError."""
         model = Model(path)
         try:
-            return cls(model, settings, True, controller, translators)
+            return cls(model, settings, True, controller, translators, p_deep)
         except BaseException:
             model.close()
             raise
@@ -150,7 +160,8 @@ class LlamaEngine:
         # The last token is always run again, because its logits may be those of another prompt by now.
         self._cache.trim(min(self._cache.common(tokens), len(tokens) - 1))
         counts = self._fill(tokens, logits=True)
-        self._reply = OpenReply(seed, self._rule(seed).serve(self._cache.logits(), 0, None))
+        p_deep = self._p_deep(messages[-1].text) if self._p_deep is not None else 1.0
+        self._reply = OpenReply(seed, self._rule(seed).serve(self._cache.logits(), 0, None), p_deep=p_deep)
         return counts
 
     def step(self) -> ReplyStep:
@@ -186,9 +197,8 @@ class LlamaEngine:
         self._exits.prepare(plan.exit_layer)
         if self._settings.serve == "confident":
             room = min(_UNVERIFIED_AT_MOST, cache.pass_rows - 1) - reply.unverified
-            return confident_round(
-                cache, reply.last, plan.exit_layer, rule, at, Sureness(self._settings.confident_threshold, room)
-            )
+            sure = Sureness(self._policy, reply.p_deep, room)
+            return confident_round(cache, reply.last, plan.exit_layer, rule, at, sure)
         room = min(self._settings.max_reply_tokens - reply.served, cache.pass_rows) - 1
         plan = replace(plan, draft_len=min(plan.draft_len, room))
         if plan.plain:
@@ -221,6 +231,7 @@ class LlamaEngine:
                 spoken=spoken,
                 unverified=reply.unverified + 1 if served.approximate else 0,
                 approximate=approximate,
+                p_deep=reply.p_deep,
             )
         )
         return ReplyStep(tokens, text, done, served.counts, plan, approximate)

@@ -19,10 +19,13 @@ class Passes:
     """A context with ``prefix`` tokens in it; each method runs one pass at ``prefix`` and leaves what it added.
 
     ``model`` is a native model handle that must outlive this. Flash attention is on and the rows are exact, as in the
-    engine. One thread. Raises EngineError for a context that cannot be made or a pass that fails.
+    engine. Raises EngineError for a context that cannot be made or a pass that fails.
     """
 
-    def __init__(self, model: Any, threads: int, prefix: int = 200, max_rows: int = 48) -> None:
+    def __init__(
+        self, model: Any, threads: int, decode_threads: int | None = None, prefix: int = 200, max_rows: int = 48
+    ) -> None:
+        """``threads`` run a pass over several rows, ``decode_threads`` (None: as many) one over a single row."""
         self._lib: Any = library()
         self.n_layer: int = self._lib.llama_model_n_layer(model)
         self.n_embd: int = self._lib.llama_model_n_embd(model)
@@ -32,7 +35,7 @@ class Passes:
         options.n_ctx = prefix + max_rows
         options.n_batch = options.n_ubatch = max_rows
         options.n_seq_max, options.flash_attn_type, options.kv_unified, options.no_perf = 1, 1, True, True
-        options.n_threads = options.n_threads_batch = threads
+        options.n_threads, options.n_threads_batch = decode_threads or threads, threads
         LOG.clear()
         self._context = self._lib.llama_init_from_model(model, options)
         if not self._context:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..frames import WorkCounts
 from .cache import TokenCache
 from .depth import DepthPlan
+from .policies import ExitPolicy, ExitView
 from .rules import Rule
-from .sampling import Logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +25,9 @@ class Round:
 class Sureness:
     """When a token may leave at the exit."""
 
-    threshold: float
-    """Probability of the exit's likeliest token."""
+    policy: ExitPolicy
+    p_deep: float
+    """P(question or directive) of the user's turn, for policies that ask."""
     room: int
     """How many tokens may still go unverified."""
 
@@ -84,17 +83,9 @@ def confident_round(cache: TokenCache, last: int, exit_layer: int, rule: Rule, p
     """
     cache.extend_shallow((last,), exit_layer, logits=True)
     scores = cache.draft_logits()
-    if sure.room > 0 and top_probability(scores) >= sure.threshold:
+    if sure.room > 0 and sure.policy(ExitView.of(scores, sure.p_deep)):
         return Round((rule.draft(scores, position),), WorkCounts(shallow_steps=1), approximate=True)
     rows = cache.pending
     cache.deepen(logits=True)
     token = rule.serve(cache.logits(rows - 1), position, None)
     return Round((token,), WorkCounts(decode_steps=1, shallow_steps=1, deep_steps=1, verified_rows=rows))
-
-
-def top_probability(logits: Logits) -> float:
-    """Probability of the likeliest token at temperature 1; 0 if a logit is not a number."""
-    best = float(np.max(logits))
-    if not np.isfinite(best):
-        return 0.0
-    return 1.0 / float(np.exp(logits.astype(np.float64) - best).sum())
