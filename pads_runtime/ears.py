@@ -31,6 +31,8 @@ from .frames import (
 )
 from .turn.protocol import TurnEndPredictor, VoiceActivity
 
+SHORTEST_SILENCE_S = 0.1
+"""Shorter holes belong to the speech around them: a predictor is not told of them."""
 MIN_TAIL_S = 0.5
 """Silence that always follows the source's end, so that the last word is heard as ended."""
 
@@ -137,12 +139,16 @@ class Ears:
                 self._spawn(self._h.predictor_worker.run(self._h.predictor.reset))
                 self._unpredicted.clear()
             next_index = frame.index + 1
-            events = await self._h.voice_activity_worker.run(self._h.voice_activity.process, frame)
+            events, self._last_voiced_s = await self._h.voice_activity_worker.run(self._hear, frame)
             self._keep(frame)
             for event in events:
                 await self._on_speech(event)
             self._predict(frame)
             self._read(frame)
+
+    def _hear(self, frame: AudioFrame) -> tuple[tuple[SpeechEvent, ...], float]:
+        """In voice activity's own thread."""
+        return self._h.voice_activity.process(frame), self._h.voice_activity.last_voiced_s
 
     def _keep(self, frame: AudioFrame) -> None:
         self._preroll.append(frame)
@@ -154,7 +160,6 @@ class Ears:
     async def _on_speech(self, event: SpeechEvent) -> None:
         if isinstance(event, SpeechPaused):
             self._speaking = False
-            self._last_voiced_s = event.last_voiced_s
             await self._post(event)
             if self._turn is not None:
                 self._request_final()
@@ -176,7 +181,8 @@ class Ears:
     # ------------------------------------------------------------ turn end
 
     def _predict(self, frame: AudioFrame) -> None:
-        silence_s = None if self._speaking else frame.end_s - self._last_voiced_s
+        since_s = frame.end_s - self._last_voiced_s
+        silence_s = None if self._speaking and since_s < SHORTEST_SILENCE_S - FRAME_S / 2 else since_s
         if self._turn is None or self._predicting or not self._h.predictor.wants(silence_s):
             return
         frames = list(self._unpredicted)

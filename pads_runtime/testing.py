@@ -100,6 +100,10 @@ class LoudnessActivity:
         self._in_turn = self._in_speech = False
         self._last_voiced_s = 0.0
 
+    @property
+    def last_voiced_s(self) -> float:
+        return self._last_voiced_s
+
     def process(self, frame: AudioFrame) -> tuple[SpeechEvent, ...]:
         if frame.samples.any():
             self._last_voiced_s = frame.end_s
@@ -121,7 +125,7 @@ class LoudnessActivity:
 
 
 class FixedPredictor:
-    """Answers ``p_end(t_s)`` once per pause at the first frame of the declared pause."""
+    """Answers ``p_end(t_s)`` once per silence, at its first frame that counts (0.1 s)."""
 
     def __init__(self, p_end: float | Callable[[float], float]) -> None:
         self._p_end = p_end

@@ -53,6 +53,9 @@ WATCHDOG_S = 10.0
 AUDIO_LAG_S = 0.1
 """A turn closed by force does not wait for sound that may still be on its way to the recogniser."""
 
+FRESH_S = 0.3
+"""A prediction made before the user fell silent is evidence in the pause that follows for so long after its audio."""
+
 _EPSILON_S = 1e-9
 
 
@@ -91,10 +94,7 @@ class TurnMachine:
             case SpeechPaused():
                 return self._pause(event)
             case TurnEndPredicted():
-                if self.state is not TurnState.PAUSED or event.audio_end_s < self._last_voiced_s:
-                    return []
-                self._p_end = event
-                return self._consider(event.t_s)
+                return self._predicted(event)
             case TranscriptUpdated():
                 return self._heard(event)
             case ActClassified():
@@ -184,9 +184,17 @@ class TurnMachine:
         if self.state is TurnState.LISTENING:
             self.state = TurnState.PAUSED
             self._last_voiced_s = event.last_voiced_s
-            self._p_end = None
             return self._consider(event.t_s)
         return []
+
+    def _predicted(self, event: TurnEndPredicted) -> list[Action]:
+        """Answers may come before the pause is declared: the silence they heard had begun by then."""
+        if self.state not in (TurnState.LISTENING, TurnState.PAUSED):
+            return []
+        if self._p_end is not None and event.audio_end_s < self._p_end.audio_end_s:
+            return []
+        self._p_end = event
+        return self._consider(event.t_s)
 
     def _heard(self, event: TranscriptUpdated) -> list[Action]:
         if self.state is TurnState.IDLE:
@@ -218,7 +226,7 @@ class TurnMachine:
         act = self._act if self._act and normalise(self._act.text) == heard else None
         evidence = Evidence(
             has_words=bool(premise.text),
-            p_end=self._p_end.p_end if self._p_end else None,
+            p_end=self._p_end.p_end if self._p_end and self._counts(self._p_end, now_s) else None,
             p_deep=act.p_deep if act else None,
         )
         if not should_prepare(evidence, self.settings.gate):
@@ -326,5 +334,14 @@ class TurnMachine:
     def _overdue(self, now_s: float) -> bool:
         return now_s >= self._started_s + self.settings.turn.max_turn_s - _EPSILON_S
 
+    def _heard_silence(self, predicted: TurnEndPredicted) -> bool:
+        return predicted.audio_end_s >= self._last_voiced_s - _EPSILON_S
+
+    def _counts(self, predicted: TurnEndPredicted, now_s: float) -> bool:
+        """Whether a prediction may open a branch: it heard this silence, or it is fresh."""
+        return self._heard_silence(predicted) or now_s - predicted.audio_end_s <= FRESH_S + _EPSILON_S
+
     def _confirm_at_s(self) -> float:
-        return self._last_voiced_s + self.confirm_after_s(self._p_end.p_end if self._p_end else None)
+        """Only a prediction that heard the silence shortens it: a branch is cheap, cutting someone off is not."""
+        heard = self._p_end is not None and self._heard_silence(self._p_end)
+        return self._last_voiced_s + self.confirm_after_s(self._p_end.p_end if heard and self._p_end else None)

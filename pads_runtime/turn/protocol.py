@@ -10,6 +10,11 @@ from ..frames import AudioFrame, Samples, SpeechEvent, TurnEndPredicted
 class VoiceActivity(Protocol):
     """Turns frames into speech events."""
 
+    @property
+    def last_voiced_s(self) -> float:
+        """End of the last voice in the open speech; silence is counted from here, also before it is declared."""
+        ...
+
     def process(self, frame: AudioFrame) -> tuple[SpeechEvent, ...]:
         """Events that this frame brought about (mostly none)."""
         ...
@@ -25,8 +30,9 @@ class TurnEndPredictor(Protocol):
     def wants(self, silence_s: float | None) -> bool:
         """Pure and cheap, called for every frame while a turn is open: ask ``update`` now?
 
-        ``silence_s`` is the time since the last voiced frame, None while there is speech. Answers True once per
-        moment of its schedule; the count starts anew with each pause.
+        ``silence_s`` is the time since the last voiced frame, None while there is speech or a hole in it too short
+        to count (below 0.1 s). Silence is counted before voice activity declares a pause, so that an early moment can
+        be asked about. Answers True once per moment of its schedule; the count starts anew with each silence.
         """
         ...
 

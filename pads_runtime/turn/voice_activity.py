@@ -101,6 +101,11 @@ class WebRtcVoiceActivity:
         """Where the user's turn stands after the last frame."""
         return self._state
 
+    @property
+    def last_voiced_s(self) -> float:
+        """End of the last voice in the open speech (two voiced frames in a row)."""
+        return self._last_voiced_s
+
     def process(self, frame: AudioFrame) -> tuple[SpeechEvent, ...]:
         """Events that this frame of shape (FRAME_SAMPLES,) brought about. Raises InputError for another shape."""
         if frame.samples.shape != (FRAME_SAMPLES,):

@@ -35,7 +35,7 @@ from pads_runtime.gate.events import (
     ReplyFailed,
     ReplyProgressed,
 )
-from pads_runtime.gate.machine import WATCHDOG_S, TurnMachine
+from pads_runtime.gate.machine import FRESH_S, WATCHDOG_S, TurnMachine
 from pads_runtime.gate.premise import Premise
 
 IDLE, LISTENING, PAUSED, RESPONDING = TurnState.IDLE, TurnState.LISTENING, TurnState.PAUSED, TurnState.RESPONDING
@@ -129,7 +129,37 @@ def test_an_act_read_from_other_words_opens_no_branch() -> None:
     assert m.on(ActClassified(2.45, 0.9, "What is it?")) == [Prepare(1, premise("what is it"))]
 
 
-def test_a_prediction_from_before_the_pause_says_nothing_about_it() -> None:
+def test_a_prediction_made_in_the_silence_counts_though_the_pause_was_declared_later() -> None:
+    m = machine()
+    assert (
+        feed(m, [SpeechStarted(1.1, 1.0), words(2.0, "what is it", 2.0), ActClassified(2.0, 0.9, "what is it")]) == []
+    )
+    assert m.on(TurnEndPredicted(2.17, 0.9, 2.1)) == []
+    assert m.on(SpeechPaused(2.2, 2.0)) == [Prepare(1, premise("what is it"))]
+    assert m.deadline_s() == 2.0 + SURE_S
+
+
+@pytest.mark.parametrize(("age_s", "opens"), [(FRESH_S, True), (FRESH_S + 0.02, False)])
+def test_a_prediction_from_speech_may_open_a_branch_while_fresh_and_never_shortens_the_wait(
+    age_s: float, opens: bool
+) -> None:
+    m = machine()
+    feed(m, [SpeechStarted(1.1, 1.0), words(2.0, "what is it", 2.0), ActClassified(2.0, 0.9, "what is it")])
+    assert m.on(TurnEndPredicted(2.0, 0.9, 2.2 - age_s)) == []
+    assert m.on(SpeechPaused(2.2, 2.0)) == ([Prepare(1, premise("what is it"))] if opens else [])
+    assert m.deadline_s() == 2.0 + UNSURE_S
+    assert m.on(TurnEndPredicted(2.25, 0.1, 1.85)) == []  # older audio changes nothing
+
+
+def test_what_was_predicted_before_the_user_went_on_is_forgotten() -> None:
+    m = machine()
+    feed(m, [SpeechStarted(1.1, 1.0), SpeechPaused(2.2, 2.0), TurnEndPredicted(2.3, 0.9, 2.2)])
+    feed(m, [SpeechResumed(2.4, 2.35), words(2.45, "what is it", 2.44), ActClassified(2.45, 0.9, "what is it")])
+    assert feed(m, [SpeechPaused(2.64, 2.44)]) == []
+    assert m.deadline_s() == 2.44 + UNSURE_S
+
+
+def test_a_prediction_from_before_the_pause_does_not_confirm_it() -> None:
     m = machine()
     feed(m, [SpeechStarted(1.1, 1.0), SpeechPaused(2.2, 2.0)])
     assert m.on(TurnEndPredicted(2.21, 0.9, 1.98)) == []

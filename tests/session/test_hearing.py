@@ -120,6 +120,37 @@ def test_the_predictor_is_given_every_sample_once() -> None:
     assert predictor.samples > 0
 
 
+def test_silence_is_counted_from_a_tenth_of_a_second_also_before_the_pause_is_declared() -> None:
+    class Listening(FixedPredictor):
+        def __init__(self) -> None:
+            super().__init__(0.9)
+            self.told: list[float | None] = []
+
+        def wants(self, silence_s: float | None) -> bool:
+            self.told.append(silence_s)
+            return False
+
+    predictor = Listening()
+    holes = Script.of((0.5, "can you"), (1.08, "tell me"))  # 80 ms between them
+    converse(holes, change=swap(predictor=predictor, voice_activity=LoudnessActivity(pause_s=0.3)))
+    counted = [silence_s for silence_s in predictor.told if silence_s is not None]
+    assert counted[:3] == pytest.approx([0.1, 0.12, 0.14])
+    assert predictor.told[: predictor.told.index(counted[0])] == [None] * predictor.told.index(counted[0])
+    assert predictor.told.index(counted[0]) > round(1.08 / FRAME_S)
+
+
+def test_a_turn_end_foreseen_in_speech_opens_the_branch_when_the_pause_is_declared() -> None:
+    class Foreseeing(FixedPredictor):
+        def wants(self, silence_s: float | None) -> bool:
+            return silence_s is None
+
+    quick = COSTS.model_copy(update={"recognizer_base_s": 0.0, "recognizer_per_audio_s": 0.0})
+    talk = converse(Script.of((0.5, "can you tell me")), change=swap(predictor=Foreseeing(0.9)), costs=quick)
+    (paused,) = talk.of("speech_paused")
+    (opened,) = talk.of("branch_opened")
+    assert opened.t_s - paused.t_s <= quick.classifier_call_s + 1e-6
+
+
 def test_a_consumer_at_half_speed_loses_the_oldest_frames_counts_them_and_stays_near_the_present() -> None:
     script, queue = Script((), 1.2), 10
     activity = NumberedActivity(slow_s=2 * FRAME_S)
