@@ -26,7 +26,7 @@ def test_the_script_parses_and_stops_at_the_first_fault(script: Path) -> None:
     assert os.access(script, os.X_OK)
 
 
-@pytest.mark.parametrize("name", ["runtime", "dev", "build"])
+@pytest.mark.parametrize("name", ["runtime", "dev", "build", "training"])
 def test_every_requirement_is_pinned_and_hashed_and_names_no_host(name: str) -> None:
     text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
     assert "://" not in text
@@ -39,7 +39,7 @@ def test_every_requirement_is_pinned_and_hashed_and_names_no_host(name: str) -> 
 
 
 def test_llama_cpp_is_built_and_never_taken_from_the_index() -> None:
-    for name in ("runtime", "dev"):
+    for name in ("runtime", "dev", "training"):
         assert "\nllama-cpp-python==" not in (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
 
 
@@ -51,6 +51,8 @@ def fake_tree(folder: Path) -> Path:
     (folder / "requirements").mkdir()
     (folder / "requirements" / "runtime.txt").write_text("a==1\n", encoding="utf-8")
     (folder / "requirements" / "dev.txt").write_text("b==1\n", encoding="utf-8")
+    (folder / "requirements" / "training.txt").write_text("c==1\n", encoding="utf-8")
+    (folder / "requirements" / "torch.txt").write_text("d==1\n", encoding="utf-8")
     (folder / "pads_runtime/engine/native").mkdir(parents=True)
     model = folder / "model.gguf"
     model.touch()
@@ -123,6 +125,34 @@ def test_a_dev_set_up_serves_the_plain_one_and_not_the_other_way_round(tmp_path:
     run_setup(tree)
     assert any("requirements/dev.txt" in call for call in run_setup(tree, "--dev")[1])
     assert run_setup(tree)[1] == []
+
+
+def test_a_set_up_for_training_takes_hashed_packages_then_torch_and_serves_the_others(tmp_path: Path) -> None:
+    tree = fake_tree(tmp_path)
+    run_setup(tree, "--dev")
+    calls = "\n".join(run_setup(tree, "--dev", "--training")[1])
+    assert re.search(r"--require-hashes -r requirements/training\.txt\n.*install -q -r requirements/torch\.txt", calls)
+    assert run_setup(tree, "--dev", "--training")[1] == []
+    assert run_setup(tree, "--training")[1] == []
+    assert run_setup(tree, "--dev")[1] == []
+    assert run_setup(tree)[1] == []
+
+
+def test_a_set_up_for_training_alone_does_not_serve_a_dev_one(tmp_path: Path) -> None:
+    tree = fake_tree(tmp_path)
+    run_setup(tree, "--training")
+    assert any("requirements/dev.txt" in call for call in run_setup(tree, "--dev")[1])
+    assert any("requirements/torch.txt" in call for call in run_setup(tree, "--training")[1])
+
+
+def test_torch_is_pinned_to_one_version_and_left_out_of_the_hashed_files() -> None:
+    pins = [
+        line for line in (ROOT / "requirements/torch.txt").read_text(encoding="utf-8").splitlines() if line[0] != "#"
+    ]
+    assert pins == ["torch==2.13.0"]
+    for name in ("runtime", "dev", "training"):
+        text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+        assert not re.search(r"^(torch|triton|nvidia-.*|cuda-.*)==", text, re.MULTILINE), name
 
 
 def test_an_interrupted_set_up_leaves_no_stamp(tmp_path: Path) -> None:
