@@ -60,15 +60,15 @@ def load(settings: PadsSettings, registry: Registry, voice: Synthesizer | None =
         voice_activity=WebRtcVoiceActivity(settings.vad),
         predictor=predictor(settings.turn, registry),
         recognizer=recognizer(settings.asr, registry),
-        acts=acts(settings.acts, registry),
-        engine=engine(settings.engine, registry),
+        acts=(classifier := acts(settings.acts, registry)),
+        engine=engine(settings.engine, registry, classifier),
         synthesizer=voice or synthesizer(settings.speech, registry),
         splitter=lambda: PhraseSplitter(settings.speech),
     )
 
 
-def engine(settings: EngineSettings, registry: Registry) -> ReplyEngine:
-    """The language model."""
+def engine(settings: EngineSettings, registry: Registry, classifier: ActClassifier | None = None) -> ReplyEngine:
+    """The language model. ``classifier`` is for ``engine.exit_policy: act``, which cannot do without."""
     from .engine.engine import LlamaEngine
 
     path = registry.resolve(settings.model)
@@ -79,7 +79,8 @@ def engine(settings: EngineSettings, registry: Registry) -> ReplyEngine:
 
     name = translator_name(settings, registry)
     fitted = Translators.load(registry.resolve(name), _model_sha256(settings.model, registry)) if name else None
-    return LlamaEngine.load(path, settings, controller(settings, path, fitted), fitted)
+    p_deep = classifier.p_deep if classifier is not None else None
+    return LlamaEngine.load(path, settings, controller(settings, path, fitted), fitted, p_deep)
 
 
 def translator_name(settings: EngineSettings, registry: Registry) -> str | None:

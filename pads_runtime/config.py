@@ -166,8 +166,11 @@ class EngineSettings(Settings):
     """coupled serves what plain decoding would, token for token; leviathan only the same distribution."""
     serve: Literal["deep", "confident"] = "deep"
     """deep: every token is the whole model's. confident: a sure token leaves at the exit; approximate."""
+    exit_policy: Literal["top", "margin", "act"] = "top"
+    """What makes a token sure: the probability of the exit's likeliest token, how far that is ahead of the second, or
+    the probability that the user's turn is neither question nor request (1 - p_deep)."""
     confident_threshold: Probability = 0.9
-    """Probability at the exit from which a token is sure."""
+    """From which value of that a token is sure."""
     system_prompt: str = (
         "You are a friendly assistant in a spoken conversation. Answer in one or two short plain sentences."
     )
@@ -181,6 +184,11 @@ class EngineSettings(Settings):
                 "engine.follow: shallow needs an exit: set engine.exit_layer to a number of layers or auto"
             )
         return self
+
+    @property
+    def by_act(self) -> bool:
+        """Whether the engine asks what kind of turn it answers."""
+        return self.serve == "confident" and self.exit_policy == "act"
 
 
 class SpeechSettings(Settings):

@@ -511,7 +511,8 @@ def settings_key(settings: PadsSettings) -> str:
     e = settings.engine
     depth = f"{e.serve}|{e.sampling_rule}"
     if e.serve == "confident" or (e.sampling_rule == "leviathan" and e.temperature):
-        depth += f"|{e.exit_layer}|{e.draft_len}|{e.draft_vocab}|{e.translator}|{e.confident_threshold}"
+        depth += f"|{e.exit_layer}|{e.draft_len}|{e.draft_vocab}|{e.translator}|{e.exit_policy}|{e.confident_threshold}"
+        depth += f"|{settings.acts.model}" if e.by_act else ""
     drawn = f"{e.temperature}|{e.top_p}|{e.top_k}|{e.seed}"
     return f"{e.model}|{e.n_ctx}|{e.max_reply_tokens}|{drawn}|{depth}|{e.system_prompt}"
 

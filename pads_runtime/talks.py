@@ -208,8 +208,8 @@ def chat(
         progress = _also_logged(progress, record)
         registry = Registry.load()
         progress("loading models")
-        engine = assemble.engine(settings.engine, registry)
         acts = assemble.acts(settings.acts, registry)
+        engine = assemble.engine(settings.engine, registry, acts)
 
         async def main() -> dict[str, Any]:
             with Trace(record.trace_path) as trace:

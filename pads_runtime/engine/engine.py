@@ -85,7 +85,7 @@ class LlamaEngine:
                 f"{n_ctx} tokens"
             )
         if settings.by_act and p_deep is None:
-            raise ConfigError("engine.exit_policy: act needs a dialogue-act classifier, which is not here; use top or margin")
+            raise ConfigError("engine.exit_policy: act needs a dialogue-act classifier, and there is none; use top")
         self._p_deep = p_deep if settings.by_act else None
         self._policy = POLICIES[settings.exit_policy](settings.confident_threshold)
         self._prompts = PromptBuilder(model, _template(model), n_ctx - settings.max_reply_tokens)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_a_higher_threshold_never_lets_more_tokens_leave() -> None:
     views = [ExitView(*rng.random(3)) for _ in range(200)]
     for make in POLICIES.values():
         left = [{i for i, view in enumerate(views) if make(t)(view)} for t in np.linspace(0, 1, 21)]
-        assert all(after <= before for before, after in zip(left, left[1:], strict=False))
+        assert all(after <= before for before, after in itertools.pairwise(left))
         assert len(left[0]) > len(left[10]) > len(left[-1])
 
 
@@ -84,9 +85,11 @@ def test_the_act_policy_answers_questions_deep_and_remarks_at_the_exit(model: Mo
         asked.append(text)
         return 0.9 if "?" in text else 0.1
 
-    settings = {"exit_layer": 29, "serve": "confident", "exit_policy": "act", "confident_threshold": 0.5}
+    settings = EngineSettings(
+        exit_layer=29, serve="confident", exit_policy="act", confident_threshold=0.5, max_reply_tokens=16
+    )
     plain = LlamaEngine(model, EngineSettings(max_reply_tokens=16))
-    engine = LlamaEngine(model, EngineSettings(**settings, max_reply_tokens=16), p_deep=p_deep)
+    engine = LlamaEngine(model, settings, p_deep=p_deep)
     try:
         question, remark = talk("Can you tell me about bees?"), talk("I walked home in the rain.")
         deep = served(engine, question)

@@ -100,5 +100,7 @@ def test_only_settings_that_can_change_a_reply_are_part_of_its_premise() -> None
     assert key() == key(exit_layer=15) == key(exit_layer=15, draft_len=3, follow="shallow")
     confident = key(exit_layer=15, serve="confident")
     assert len({key(), confident, key(exit_layer=10, serve="confident")}) == 3
+    assert confident != key(exit_layer=15, serve="confident", exit_policy="act")
+    assert key() == key(exit_layer=15, exit_policy="act")
     drawn = {"temperature": 0.8, "exit_layer": 15, "sampling_rule": "leviathan"}
     assert key(**drawn) != key(**{**drawn, "draft_len": 2})
