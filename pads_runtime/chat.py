@@ -14,7 +14,7 @@ from .engine.protocol import ReplyEngine
 from .errors import InputError
 from .frames import Message, ReplyStep, Role
 from .gate.policy import Evidence, should_prepare
-from .session import seed_for
+from .mouth import seed_for
 from .trace import Trace
 
 

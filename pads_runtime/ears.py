@@ -7,7 +7,7 @@ when that is free, and the answer is posted as an event when it arrives.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,8 +64,13 @@ class Ears:
         hearing: Hearing,
         spawn: Callable[[Coroutine[Any, Any, Any]], None],
         post: Callable[[Heard], Awaitable[None]],
+        muted: Callable[[], bool] = lambda: False,
     ) -> None:
+        """``muted`` says whether what comes from the source now counts as silence."""
         self._h = hearing
+        self._muted = muted
+        self.over_reply = False
+        """The open turn is speech over the agent's: what it says is wanted soon."""
         self._spawn, self._post = spawn, post
         preroll = round(hearing.settings.vad.preroll_s / FRAME_S)
         self._preroll: deque[AudioFrame] = deque(maxlen=max(1, preroll))
@@ -110,9 +115,14 @@ class Ears:
     async def pump(self, channel: Channel[AudioFrame], quiet: Callable[[], bool], tail_s: float) -> None:
         """Move the source's frames to ``channel``, then silence until ``quiet``, for ``tail_s`` at most."""
         last: AudioFrame | None = None
-        async for frame in self._h.source.frames():
-            await channel.put(frame)
-            last = frame
+        frames = self._h.source.frames()
+        try:
+            async for frame in frames:
+                last = replace(frame, samples=np.zeros_like(frame.samples)) if self._muted() else frame
+                await channel.put(last)
+        finally:  # a source that is left in the middle closes its device now and not some time later
+            if isinstance(frames, AsyncGenerator):
+                await frames.aclose()
         async for frame in self._silence(last, quiet, tail_s):
             await channel.put(frame)
         await channel.close()
@@ -218,7 +228,9 @@ class Ears:
         self._read_final()
         new_s = frame.end_s - self._read_until_s
         busy = self._reading or self._closing
-        if self._turn is None or busy or not self._speaking or new_s < self._h.settings.asr.partial_every_s:
+        settings = self._h.settings
+        every_s = settings.barge_in.read_every_s if self.over_reply else settings.asr.partial_every_s
+        if self._turn is None or busy or not self._speaking or new_s < every_s:
             return
         self._start_reading(final=False)
 

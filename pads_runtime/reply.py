@@ -6,7 +6,7 @@ The same code makes a prepared reply and a plain one; a plain one is committed f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,7 @@ from .engine.protocol import ReplyEngine
 from .errors import EngineAborted, EngineDead, PadsError
 from .frames import DepthPlan, Message, PhraseSynthesized, WorkCounts
 from .gate.premise import Premise
+from .playback import Playback
 from .speech.protocol import Synthesizer
 
 PHRASES_AHEAD = 2
@@ -67,9 +68,12 @@ class ReplyObserver(Protocol):
 
 
 class Reply:
-    """A reply to ``premise``. ``run`` computes and plays it; cancel ``run`` and then ``withdraw`` to undo it."""
+    """A reply to ``premise``. ``run`` computes and plays it; cancel ``run`` and then ``withdraw`` to undo it.
 
-    def __init__(self, voice: Voice, observer: ReplyObserver, turn: int, premise: Premise, seed: int) -> None:
+    Without a premise it is a text that someone wants spoken: ``say`` plays it, and the engine has no part in it.
+    """
+
+    def __init__(self, voice: Voice, observer: ReplyObserver, turn: int, premise: Premise | None, seed: int) -> None:
         self.turn, self.premise, self.seed = turn, premise, seed
         self.text = ""
         self.tokens = 0
@@ -82,28 +86,24 @@ class Reply:
         self.generated = False
         self.failed = False
         self.committed = asyncio.Event()
-        self.spoken: list[PhraseSynthesized] = []
+        self.playback = Playback(voice.sink, voice.clock)
         self._voice, self._observer = voice, observer
         self._mark: int | None = None
         self._plan: tuple[int | None, int] | None = None
 
     async def run(self, messages: Sequence[Message]) -> None:
         """Compute the reply to ``messages``; speak it once ``committed`` is set. Reports failures to the observer."""
-        phrases: Channel[str] = Channel(PHRASES_AHEAD, Overflow.WAIT)
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._generate(messages, phrases))
-                group.create_task(self._speak(phrases))
-        except* EngineDead:
-            raise
-        except* PadsError as errors:
-            self.failed = True
-            self._observer.failed(self, _first(errors))
-        else:
-            self._observer.playback_finished(self)
+        await self._report(lambda phrases: self._generate(messages, phrases))
+
+    async def say(self, text: str) -> None:
+        """Speak ``text`` as it stands."""
+        self.committed.set()
+        await self._report(lambda phrases: self._recite(text, phrases))
 
     async def withdraw(self) -> None:
         """After ``run`` was cancelled: take the engine back to where this reply began."""
+        if self.premise is None:
+            return
         worker, engine = self._voice.engine_worker, self._voice.engine
         mark = self._mark if self._mark is not None else await worker.run(engine.mark)
         await worker.run(engine.rollback, mark, cost=self._voice.costs.rollback_s)
@@ -113,15 +113,26 @@ class Reply:
         self._mark = None
         await self.withdraw()
 
-    def played_text(self, played_samples: int) -> str:
-        """The words of this reply that fit into ``played_samples`` of sound, as they stand in its phrases."""
-        words: list[str] = []
-        for phrase in self.spoken:
-            words += [word.text for word in phrase.words if word.end_sample <= played_samples]
-            played_samples -= len(phrase.samples)
-            if played_samples <= 0:
-                break
-        return " ".join(words)
+    async def _report(self, source: Callable[[Channel[str]], Coroutine[Any, Any, None]]) -> None:
+        phrases: Channel[str] = Channel(PHRASES_AHEAD, Overflow.WAIT)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(source(phrases))
+                group.create_task(self._speak(phrases))
+        except* EngineDead:
+            raise
+        except* PadsError as errors:
+            self.failed = True
+            self._observer.failed(self, _first(errors))
+        else:
+            self._observer.playback_finished(self)
+
+    async def _recite(self, text: str, phrases: Channel[str]) -> None:
+        splitter = self._voice.splitter()
+        self.text = text
+        for phrase in [*splitter.push(text), *splitter.flush()]:
+            await phrases.put(phrase)
+        await phrases.close()
 
     async def _generate(self, messages: Sequence[Message], phrases: Channel[str]) -> None:
         engine, splitter = self._voice.engine, self._voice.splitter()
@@ -163,7 +174,6 @@ class Reply:
 
     async def _speak(self, phrases: Channel[str]) -> None:
         voice = self._voice
-        end_s = voice.clock.now()
         while True:
             try:
                 text = await phrases.get()
@@ -175,12 +185,11 @@ class Reply:
             self.cpu_s += voice.synthesizer_worker.busy_s - before_s
             self._observer.phrase_ready(self, phrase)
             await self.committed.wait()
-            if not self.spoken:
+            if not self.playback.started:
                 self._observer.playback_started(self)
-            self.spoken.append(phrase)
-            end_s = voice.sink.write(phrase.samples, voice.clock.now())
+            self.playback.write(phrase)
         await self.committed.wait()
-        await voice.clock.sleep_until(end_s)
+        await self.playback.finished()
 
 
 def engine_cost_s(counts: WorkCounts, costs: Costs) -> float:

@@ -2,7 +2,7 @@
 
 ::
 
-    pump ──frames──> listen ──events──> conduct ──actions──> Reply (engine, synthesiser, sink)
+    pump ──frames──> listen ──events──> conduct ──actions──> Mouth ──> Reply (engine, synthesiser, sink)
                        │ spawns predictions and readings        │ posts progress back as events
                        └────────────────────────────────────────┘
 
@@ -28,13 +28,11 @@ from .clock import Clock, VirtualLoop
 from .config import Costs, PadsSettings
 from .ears import Ears, Hearing
 from .engine.protocol import ReplyEngine
-from .errors import EngineAborted, EngineDead, EngineError, PadsError
+from .errors import EngineAborted, EngineDead, EngineError
 from .frames import (
     ActClassified,
     AudioFrame,
-    DepthPlan,
     Message,
-    PhraseSynthesized,
     Role,
     SpeechPaused,
     SpeechResumed,
@@ -45,9 +43,12 @@ from .frames import (
 )
 from .gate import events as m
 from .gate.machine import TurnMachine
-from .gate.premise import Premise, canonical, normalise
+from .gate.premise import canonical, normalise
+from .history import History, settings_key
+from .mouth import Failed, Finished, Mouth
 from .reply import Reply, Splitter, Voice, engine_cost_s
 from .speech.protocol import Synthesizer
+from .steering import Steering
 from .trace import Trace
 from .turn.endpointing import confirm_after_s
 from .turn.protocol import TurnEndPredictor, VoiceActivity
@@ -56,6 +57,8 @@ INBOX = 256
 TAIL_S = 30.0
 """Silence after the source's end within which the last turn must be answered."""
 LAG_PERIOD_S = 0.01
+LAGS_KEPT = 100_000
+"""How many of the loop's delays are remembered: those of the last quarter of an hour."""
 ENGINE_ENDS_WITHIN_S = 0.4
 """How long the end waits for an aborted engine call; an engine that is still at work then is left to the process."""
 
@@ -75,8 +78,11 @@ class Stages:
     splitter: Callable[[], Splitter]
 
 
-class Session:
-    """``await Session(...).run()`` holds one conversation from the source's first frame to the last reply."""
+class Session(Steering):
+    """``await Session(...).run()`` holds one conversation from the source's first frame to the last reply.
+
+    It can be told things meanwhile: see ``Controls``.
+    """
 
     def __init__(
         self,
@@ -90,20 +96,18 @@ class Session:
     ) -> None:
         """``on_reply(turn, user_text, agent_text)`` is called once per served reply, never for a discarded one;
         ``on_idle()`` whenever the agent has nothing more to say."""
-        self._stages, self._settings, self._costs = stages, settings, costs
-        self._clock, self._trace = clock, trace
+        super().__init__(settings, clock, trace, INBOX)
+        self._stages, self._costs = stages, costs
         self._on_reply, self._on_idle = on_reply, on_idle
-        self._history: list[Message] = []
+        self._history = History(settings.engine.system_prompt, settings.engine.n_ctx)
         self._machine = TurnMachine(settings, settings_key(settings), lambda p: confirm_after_s(p, settings.turn))
-        self._inbox: asyncio.Queue[m.Event | _Failed | None] = asyncio.Queue(INBOX)
         self._frames: Channel[AudioFrame] = Channel(settings.audio.queue_frames, Overflow.DROP_OLDEST)
         self._workers: dict[str, Worker] = {}
-        self._reply: Reply | None = None
-        self._reply_task: asyncio.Task[None] | None = None
         self._following = False
         self._classified = ""
         self._open_jobs = 0
-        self.lags_s: list[float] = []
+        self._lags_s = np.zeros(LAGS_KEPT, np.float32)
+        self._lags = 0
 
     @property
     def frames_dropped(self) -> int:
@@ -111,9 +115,15 @@ class Session:
         return self._frames.dropped
 
     @property
+    def lags_s(self) -> Sequence[float]:
+        """The latest delays of the event loop, in no order; empty under virtual time."""
+        lags_s: list[float] = self._lags_s[: min(self._lags, LAGS_KEPT)].tolist()
+        return lags_s
+
+    @property
     def history(self) -> tuple[Message, ...]:
-        """The rows so far: what the user said and what the agent was heard to say."""
-        return tuple(self._history)
+        """The latest rows: what the user said and what the agent was heard to say."""
+        return self._history.rows
 
     # ------------------------------------------------------------ life
 
@@ -121,24 +131,33 @@ class Session:
         """Hold the conversation. On any way out the trace is complete, workers stopped and the sink closed."""
         self._workers = {name: Worker(name) for name in ("vad", "predictor", "recognizer", "acts", "engine", "speech")}
         try:
-            self._trace.emit("session_started", self._clock.now(), settings=self._machine.settings_key)
+            self.emit("session_started", settings=self._machine.settings_key)
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 await self._converse(group)
         except BaseExceptionGroup as errors:
-            self._trace.emit("session_failed", self._clock.now(), error=_reason(errors))
+            self.emit("session_failed", error=_reason(errors))
             raise _plain_error(errors) from None
         finally:
             self._shut_down()
 
     async def _converse(self, group: asyncio.TaskGroup) -> None:
-        self._ears = Ears(self._hearing(), self._spawn, self._inbox.put)
+        self._ears = Ears(self._hearing(), self._spawn, self._inbox.put, lambda: self.muted)
+        self._mouth = Mouth(self._voice(), self._history, self._settings.engine.seed, self)
         pump = group.create_task(self._ears.pump(self._frames, self._quiet, TAIL_S))
         listen = group.create_task(self._ears.listen(self._frames))
         conduct = group.create_task(self._conduct())
         lag = group.create_task(self._measure_lag())
-        await pump
+        quitting = group.create_task(self._quit_asked.wait())
+        await asyncio.wait({pump, quitting}, return_when=asyncio.FIRST_COMPLETED)
+        if not pump.done():
+            pump.cancel()
+            await asyncio.wait({pump})
+            await self._frames.close()
+        quitting.cancel()
         await listen
+        if self._quit_asked.is_set():
+            await self._inbox.put(m.QuitAsked(self._clock.now()))
         await self._inbox.put(None)
         await conduct
         lag.cancel()
@@ -173,7 +192,7 @@ class Session:
         )
 
     def _quiet(self) -> bool:
-        return self._machine.state is TurnState.IDLE and self._open_jobs == 0 and self._inbox.empty()
+        return self._machine.quiet and self._open_jobs == 0 and self._inbox.empty()
 
     def _shut_down(self) -> None:
         """All tasks have ended with the group; what may still run is native code in the workers' threads."""
@@ -189,9 +208,10 @@ class Session:
         self._trace.emit("session_ended", now_s, frames_dropped=self.frames_dropped)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
-        self._start(work)
+        self.start(work)
 
-    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Run ``work`` as one of the session's tasks; it ends with the session."""
         task = self._group.create_task(work)
         self._open_jobs += 1
         task.add_done_callback(self._job_ended)
@@ -208,9 +228,8 @@ class Session:
         while True:
             due_s = loop.time() + LAG_PERIOD_S
             await asyncio.sleep(LAG_PERIOD_S)
-            self.lags_s.append(max(0.0, loop.time() - due_s))
-            if len(self.lags_s) > 100_000:
-                del self.lags_s[:50_000]
+            self._lags_s[self._lags % LAGS_KEPT] = max(0.0, loop.time() - due_s)
+            self._lags += 1
 
     # ------------------------------------------------------------ events to actions
 
@@ -222,25 +241,29 @@ class Session:
                 ended = True
                 continue
             before, turn = self._machine.state, self._machine.turn
-            for action in await self._judge(event):
-                await self._perform(action)
+            await self._perform_all(await self._judge(event))
             if self._machine.turn != turn:
                 self._classified = ""
             if isinstance(event, SpeechStarted | SpeechResumed):
                 self._ears.keep_turn()
-            if isinstance(event, TranscriptUpdated):
+            if isinstance(event, TranscriptUpdated | m.WordsGiven):
                 self._use_transcript(event)
             if self._machine.state is not before:
                 await self._on_state(before)
+            self._ears.over_reply = self._machine.overlapped
 
     async def _judge(self, event: Any) -> list[m.Action]:
         match event:
             case _Deadline():
                 return self._machine.tick(self._clock.now())
-            case _Failed():
-                if event.reply is not self._reply:
+            case Finished():
+                if self._mouth.reply is not None:
+                    return []  # another one was begun meanwhile
+                return self._machine.on(m.PlaybackFinished(self._clock.now()))
+            case Failed():
+                if event.reply is not self._mouth.reply:
                     return []  # it was discarded or replaced meanwhile
-                await self._give_up(event.reply)
+                await self._mouth.give_up(event.reply)
                 return self._machine.on(m.ReplyFailed(self._clock.now()))
             case _:
                 self._record(event)
@@ -258,7 +281,7 @@ class Session:
 
     async def _on_state(self, before: TurnState) -> None:
         state = self._machine.state
-        self._emit("state_changed", turn=self._machine.turn, before=before.value, state=state.value)
+        self.emit("state_changed", turn=self._machine.turn, before=before.value, state=state.value)
         if state is TurnState.IDLE:
             self._ears.end_turn()
             await self._ears.next_speech_starts()  # sound that went on through the turn is a new turn's
@@ -268,29 +291,34 @@ class Session:
     def _record(self, event: m.Event) -> None:
         match event:
             case SpeechStarted():
-                self._emit("speech_started", onset_s=event.onset_s)
+                self.emit("speech_started", onset_s=event.onset_s)
             case SpeechResumed():
-                self._emit("speech_resumed", onset_s=event.onset_s)
+                self.emit("speech_resumed", onset_s=event.onset_s)
             case SpeechPaused():
-                self._emit("speech_paused", last_voiced_s=event.last_voiced_s)
+                self.emit("speech_paused", last_voiced_s=event.last_voiced_s)
             case TurnEndPredicted():
-                self._emit("turn_end_predicted", p_end=event.p_end, audio_end_s=event.audio_end_s)
+                self.emit("turn_end_predicted", p_end=event.p_end, audio_end_s=event.audio_end_s)
             case TranscriptUpdated():
                 fields = {"stable": event.stable, "unstable": event.unstable, "final": event.final}
-                self._emit("transcript_updated", **fields, audio_end_s=event.audio_end_s)
+                self.emit("transcript_updated", **fields, audio_end_s=event.audio_end_s)
+            case m.WordsGiven():
+                fields = {("stable" if event.final else "unstable"): event.text, "final": event.final}
+                self.emit("transcript_updated", **{"stable": "", "unstable": ""} | fields, audio_end_s=event.t_s)
             case ActClassified():
-                self._emit("act_classified", p_deep=event.p_deep, text=event.text)
+                self.emit("act_classified", p_deep=event.p_deep, text=event.text)
 
-    def _use_transcript(self, event: TranscriptUpdated) -> None:
+    def _use_transcript(self, event: TranscriptUpdated | m.WordsGiven) -> None:
         if self._machine.state not in (TurnState.LISTENING, TurnState.PAUSED):
             return
         text = normalise(event.text)
         if text and text != self._classified:
             self._classified = text
             self._spawn(self._classify(event.text))
-        if self._settings.engine.follow != "none" and event.stable and self._reply is None and not self._following:
+        stable = event.stable if isinstance(event, TranscriptUpdated) else event.text if event.final else ""
+        free = self._mouth.reply is None and not self._following
+        if self._settings.engine.follow != "none" and stable and free:
             self._following = True
-            self._spawn(self._follow(canonical(event.stable)))
+            self._spawn(self._follow(canonical(stable)))
 
     async def _classify(self, text: str) -> None:
         p_deep = await self._workers["acts"].run(self._stages.acts.p_deep, text, cost=self._costs.classifier_call_s)
@@ -298,7 +326,7 @@ class Session:
 
     async def _follow(self, text: str) -> None:
         """Prefill what is stable. It only saves time: if it cannot be done, the turn goes on without."""
-        messages = [*self._prompt(self._history), Message(Role.USER, text)]
+        messages = self._history.prompt(self._history.rows, text)
         try:
             # A branch that is cancelled while this waits in line aborts it too; what was prefilled by then is kept.
             with contextlib.suppress(EngineAborted):
@@ -308,213 +336,92 @@ class Session:
         except EngineDead:
             raise
         except EngineError as exc:
-            self._emit("follow_failed", error=str(exc))
+            self.emit("follow_failed", error=str(exc))
         finally:
             self._following = False
 
-    def _prompt(self, history: Sequence[Message]) -> list[Message]:
-        return [Message(Role.SYSTEM, self._settings.engine.system_prompt), *history]
-
     # ------------------------------------------------------------ actions
+
+    async def _perform_all(self, actions: Sequence[m.Action]) -> None:
+        for action in actions:
+            await self._perform(action)
 
     async def _perform(self, action: m.Action) -> None:
         match action:
             case m.Prepare():
-                self._emit("branch_opened", turn=action.turn, text=action.premise.text)
-                self._begin_reply(action.turn, action.premise).prepared = True
+                self._mouth.prepare(action.turn, action.premise)
             case m.Discard():
-                await self._discard(action.reason)
+                await self._mouth.discard(action.reason)
             case m.Confirm():
-                self._emit("turn_confirmed", turn=action.turn, last_voiced_s=action.last_voiced_s)
+                self.emit("turn_confirmed", turn=action.turn, last_voiced_s=action.last_voiced_s)
                 await self._ears.confirm()
             case m.Commit():
-                await self._commit()
+                await self._mouth.commit()
             case m.Answer():
-                self._answer(action.turn, action.premise)
+                self._mouth.answer(action.turn, action.premise)
+            case m.Say():
+                self._mouth.say(action.turn, action.text)
             case m.Interrupt():
-                await self._interrupt(action.reason)
+                await self._mouth.interrupt(action.reason)
+            case m.Hold():
+                self._mouth.hold(action.reason)
+            case m.Resume():
+                self._mouth.resume(action.reason)
+            case m.Revise():
+                heard = await self._mouth.revise(action.reason)
+                await self._perform_all(self._machine.on(m.ReplyCut(self._clock.now(), heard)))
             case m.Reopen():
-                await self._withdraw_unheard("the turn was not over")
-                self._emit("turn_reopened", turn=action.turn)
+                await self._mouth.withdraw("the turn was not over")
+                self.emit("turn_reopened", turn=action.turn)
             case m.Close():
-                self._emit("turn_closed", turn=action.turn, reason=action.reason)
+                self.emit("turn_closed", turn=action.turn, reason=action.reason)
                 if action.text:
                     self._remember(Message(Role.USER, action.text))
             case m.Ignore():
-                self._emit("speech_ignored", turn=action.turn, reason=action.reason)
+                self.emit("speech_ignored", turn=action.turn, reason=action.reason)
                 self._ears.end_turn()
                 await self._ears.next_speech_starts()
 
-    def _begin_reply(self, turn: int, premise: Premise) -> Reply:
-        assert self._reply is None
-        reply = Reply(self._voice(), self, turn, premise, seed_for(self._settings.engine.seed, turn))
-        messages = [*self._prompt(premise.history), Message(Role.USER, premise.text)]
-        self._reply = reply
-        self._reply_task = self._start(reply.run(messages))
-        return reply
+    # ------------------------------------------------------------ told by the mouth
 
-    def _answer(self, turn: int, premise: Premise) -> None:
-        self._emit("reply_opened", turn=turn, text=premise.text)
-        self._begin_reply(turn, premise).committed.set()
+    def tell(self, event: m.Event) -> None:
+        """The machine hears ``event`` before any that waits; only for those that ask for no action."""
+        self._machine.on(event)
 
-    async def _commit(self) -> None:
-        reply = self._reply
-        assert reply is not None
-        if reply.failed:  # and the machine has not been told yet
-            await self._give_up(reply)
-            self._answer(reply.turn, reply.premise)
-            return
-        self._emit("reply_committed", turn=reply.turn, tokens=reply.tokens, generated=reply.generated)
-        reply.committed.set()
+    def post(self, event: Failed | Finished) -> None:
+        """``event`` waits in line."""
+        self._inbox.put_nowait(event)
 
-    async def _stop_reply(self) -> Reply | None:
-        reply, task = self._reply, self._reply_task
-        self._reply = self._reply_task = None
-        if reply is not None and task is not None:
-            task.cancel()
-            await asyncio.wait({task})
-        return reply
+    def sounded(self) -> None:
+        """The reply is heard, so the turn is over."""
+        self._ears.end_turn()
+        self.tell(m.PlaybackStarted(self._clock.now()))
 
-    async def _discard(self, reason: str) -> None:
-        began_s = self._clock.now()
-        reply = await self._stop_reply()
-        if reply is None:
-            return
-        await reply.withdraw()
-        took_ms = (self._clock.now() - began_s) * 1000
-        cost = {"tokens": reply.tokens, "cpu_ms": reply.cpu_s * 1000, "discard_ms": took_ms}
-        self._emit("branch_discarded", turn=reply.turn, reason=reason, **cost)
-
-    async def _withdraw_unheard(self, reason: str) -> None:
-        """A confirmed reply of which nothing was played: as if it had never been."""
-        reply = await self._stop_reply()
-        if reply is None:
-            return
-        self._stages.sink.flush(self._clock.now())
-        await reply.withdraw()
-        cost = {"tokens": reply.tokens, "cpu_ms": reply.cpu_s * 1000}
-        self._emit("reply_withdrawn", turn=reply.turn, reason=reason, prepared=reply.prepared, **cost)
-
-    async def _interrupt(self, reason: str) -> None:
-        now_s = self._clock.now()
-        reply = self._reply
-        if reply is None:
-            return
-        if not reply.spoken:
-            await self._withdraw_unheard(reason)
-            return
-        played = self._stages.sink.flush(now_s)
-        heard = reply.played_text(played)
-        fields = {"reason": reason, "heard": heard, "played_s": played / self._stages.sink.sample_rate}
-        self._emit("reply_interrupted", turn=reply.turn, **fields)
-        self._serve(reply, heard)
-        await self._stop_reply()
-        await reply.stop()
-
-    async def _give_up(self, reply: Reply) -> None:
-        """A reply that failed: what was heard of it is history, the rest never was."""
-        played = self._stages.sink.flush(self._clock.now())
-        if reply.spoken:
-            self._serve(reply, reply.played_text(played))
-            await self._stop_reply()
-            await reply.stop()
-        else:
-            await self._stop_reply()
-            await reply.withdraw()
-
-    def _serve(self, reply: Reply, heard: str) -> None:
+    def served(self, reply: Reply, heard: str) -> None:
         """Write the turn into the history: one row of the user's, one of the agent's if anything was heard."""
-        self._remember(Message(Role.USER, reply.premise.text))
+        self.last_said = heard if reply.premise is not None and not reply.generated else reply.text.strip()
+        if reply.premise is not None:
+            self._remember(Message(Role.USER, reply.premise.text))
         if heard:
             self._remember(Message(Role.AGENT, heard))
+        if reply.premise is None:
+            self.emit("say_finished", turn=reply.turn, text=reply.text, heard=heard)
+            return
         fields = {"user": reply.premise.text, "agent": heard, "approximate": reply.approximate}
-        self._emit("reply_served", turn=reply.turn, **fields)
+        self.emit("reply_served", turn=reply.turn, **fields)
         if self._on_reply is not None:
             self._on_reply(reply.turn, reply.premise.text, heard)
 
     def _remember(self, row: Message) -> None:
-        self._history.append(row)
-        self._machine.history = tuple(self._history)
-
-    # ------------------------------------------------------------ a reply's progress (ReplyObserver)
-
-    def first_token(self, reply: Reply) -> None:
-        self._emit("first_token", turn=reply.turn)
-
-    def progressed(self, reply: Reply) -> None:
-        if reply.committed.is_set():
-            self._machine.on(m.ReplyProgressed(self._clock.now()))
-
-    def phrase_ready(self, reply: Reply, phrase: PhraseSynthesized) -> None:
-        self._emit("phrase_ready", turn=reply.turn, text=phrase.text, s=len(phrase.samples) / phrase.sample_rate)
-
-    def depth_chosen(self, reply: Reply, plan: DepthPlan) -> None:
-        fields = {"exit": plan.exit_layer, "draft_len": plan.draft_len, "reason": plan.reason}
-        self._emit("depth_chosen", turn=reply.turn, **fields)
-
-    def generated(self, reply: Reply) -> None:
-        fields = {"text": reply.text.strip(), "tokens": reply.tokens, "approximate": reply.approximate}
-        self._emit("reply_generated", turn=reply.turn, **fields)
-
-    def playback_started(self, reply: Reply) -> None:
-        self._emit("playback_started", turn=reply.turn)
-        self._cannot_be_unsaid()
-
-    def playback_finished(self, reply: Reply) -> None:
-        if reply is not self._reply:
-            return
-        if not reply.spoken:  # an empty reply
-            self._cannot_be_unsaid()
-        self._reply = self._reply_task = None
-        self._stages.sink.flush(self._clock.now())
-        self._emit("playback_finished", turn=reply.turn, text=reply.text.strip(), tokens=reply.tokens)
-        self._serve(reply, reply.text.strip())
-        self._inbox.put_nowait(m.PlaybackFinished(self._clock.now()))
-
-    def failed(self, reply: Reply, error: PadsError) -> None:
-        if reply is not self._reply:
-            return
-        cost = {"tokens": reply.tokens, "cpu_ms": reply.cpu_s * 1000}
-        self._emit("reply_failed", turn=reply.turn, error=str(error), prepared=reply.prepared, **cost)
-        self._inbox.put_nowait(_Failed(reply))
-
-    def _cannot_be_unsaid(self) -> None:
-        """From here on the turn is over. The machine hears it before any event that waits is judged."""
-        self._ears.end_turn()
-        self._machine.on(m.PlaybackStarted(self._clock.now()))
-
-    def _emit(self, kind: str, **fields: Any) -> None:
-        self._trace.emit(kind, self._clock.now(), **fields)
+        self._history.add(row)
+        self._machine.history = self._history.rows
 
 
 class _Deadline:
     """The machine's deadline has come."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """``reply`` has failed."""
-
-    reply: Reply
-
-
 _END = object()
-
-
-def seed_for(session_seed: int, turn: int) -> int:
-    """The seed of one turn's reply: the same whether and however often the reply was prepared."""
-    return int(np.random.SeedSequence([session_seed, turn]).generate_state(1, np.uint64)[0])
-
-
-def settings_key(settings: PadsSettings) -> str:
-    """Everything about the model and the prompt that a reply depends on besides history and words."""
-    e = settings.engine
-    depth = f"{e.serve}|{e.sampling_rule}"
-    if e.serve == "confident" or (e.sampling_rule == "leviathan" and e.temperature):
-        depth += f"|{e.exit_layer}|{e.draft_len}|{e.draft_vocab}|{e.translator}|{e.exit_policy}|{e.confident_threshold}"
-        depth += f"|{settings.acts.model}" if e.by_act else ""
-    drawn = f"{e.temperature}|{e.top_p}|{e.top_k}|{e.seed}"
-    return f"{e.model}|{e.n_ctx}|{e.max_reply_tokens}|{drawn}|{depth}|{e.system_prompt}"
 
 
 def _reason(errors: BaseExceptionGroup[BaseException]) -> str:

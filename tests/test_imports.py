@@ -14,7 +14,7 @@ from pads_runtime import errors
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "pads_runtime"
 STAGES = ("audio", "turn", "asr", "acts", "gate", "engine", "speech", "bus", "dashboard")
-BASICS = {"frames", "errors", "config", "clock", "aio", "logmel", "cachedir"}
+BASICS = {"frames", "errors", "config", "clock", "aio", "logmel", "cachedir", "controls"}
 """What a stage may import besides itself."""
 BASICS_MAY_IMPORT = {
     "frames": set(),
@@ -24,8 +24,9 @@ BASICS_MAY_IMPORT = {
     "aio": {"clock", "errors"},
     "logmel": {"frames", "errors"},
     "cachedir": set(),
+    "controls": set(),
 }
-WIRING = {"session", "reply", "ears", "chat", "assemble", "talks", "demo", "cli", "doctor", "testing"}
+WIRING = {"session", "mouth", "reply", "ears", "chat", "assemble", "talks", "demo", "cli", "doctor", "testing"}
 """The modules that may know several stages."""
 
 

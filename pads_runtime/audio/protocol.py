@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ..frames import AudioFrame, Samples
 
@@ -35,4 +35,13 @@ class AudioSink(Protocol):
 
     def close(self, now_s: float) -> None:
         """Finish the output. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class LateSink(Protocol):
+    """What a sink adds when it may play later than it said: a device that started late or ran dry."""
+
+    def pending_s(self, now_s: float) -> float:
+        """Seconds until the last queued sample will have been played; 0 when all of it has."""
         ...

@@ -43,6 +43,45 @@ class ReplyFailed:
     t_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class ReplyCut:
+    """What ``Revise`` asked for was done; ``heard`` says whether a whole word of the reply had been played."""
+
+    t_s: float
+    heard: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WordsGiven:
+    """A recogniser outside says what the user's open turn is so far, up to now."""
+
+    t_s: float
+    text: str
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SayAsked:
+    """Someone wants ``text`` spoken as soon as nobody speaks."""
+
+    t_s: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """Someone wants the agent to be silent now."""
+
+    t_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class QuitAsked:
+    """Someone wants the talk to end now."""
+
+    t_s: float
+
+
 Event = (
     SpeechStarted
     | SpeechPaused
@@ -54,6 +93,11 @@ Event = (
     | ReplyProgressed
     | PlaybackFinished
     | ReplyFailed
+    | ReplyCut
+    | WordsGiven
+    | SayAsked
+    | StopAsked
+    | QuitAsked
 )
 
 
@@ -125,10 +169,47 @@ class Close:
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """Speech over the reply was too short to mean anything: forget it."""
+    """Speech over the reply meant nothing: forget it."""
 
     turn: int
     reason: str
 
 
-Action = Prepare | Discard | Confirm | Commit | Answer | Interrupt | Reopen | Close | Ignore
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Stop the sound at once, and keep the reply: it may go on."""
+
+    turn: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on with the held reply where it stopped."""
+
+    turn: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revise:
+    """More words of the turn came after its reply had begun to sound: cut it, and tell whether a word was heard.
+
+    A reply of which no word was heard never was. The answer follows ``ReplyCut``.
+    """
+
+    turn: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Speak ``text``, which is no reply to anything."""
+
+    turn: int
+    text: str
+
+
+Action = (
+    Prepare | Discard | Confirm | Commit | Answer | Interrupt | Reopen | Close | Ignore | Hold | Resume | Revise | Say
+)

@@ -8,18 +8,21 @@
                          ^                                                                 │
                          └──────────── speech over the reply (Interrupt / Reopen) ─────────┘
 
-A branch is opened by Prepare and ends in exactly one of Commit or Discard.
+A branch is opened by Prepare and ends in exactly one of Commit or Discard. Speech over the reply is judged in
+``overlap``; README.md in this folder draws it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from ..config import PadsSettings
 from ..frames import (
     ActClassified,
     Message,
+    Role,
     SpeechPaused,
     SpeechResumed,
     SpeechStarted,
@@ -27,25 +30,13 @@ from ..frames import (
     TurnEndPredicted,
     TurnState,
 )
-from .events import (
-    Action,
-    Answer,
-    Close,
-    Commit,
-    Confirm,
-    Discard,
-    Event,
-    Ignore,
-    Interrupt,
-    PlaybackFinished,
-    PlaybackStarted,
-    Prepare,
-    Reopen,
-    ReplyFailed,
-    ReplyProgressed,
-)
-from .policy import Evidence, should_prepare
-from .premise import Premise, normalise
+from . import events as e
+from .backchannel import is_backchannel
+from .open_turn import OpenTurn
+from .overlap import EPSILON_S, Overlap, Phase, Verdict, due_s, judge
+from .premise import Premise, words_after
+
+Action = e.Action
 
 WATCHDOG_S = 10.0
 """A reply that neither speaks nor ends for this long is given up."""
@@ -53,10 +44,8 @@ WATCHDOG_S = 10.0
 AUDIO_LAG_S = 0.1
 """A turn closed by force does not wait for sound that may still be on its way to the recogniser."""
 
-FRESH_S = 0.3
-"""A prediction made before the user fell silent is evidence in the pause that follows for so long after its audio."""
-
-_EPSILON_S = 1e-9
+MAX_TO_SAY = 8
+"""Texts that may wait to be spoken; the oldest is dropped."""
 
 
 @dataclass
@@ -72,19 +61,30 @@ class TurnMachine:
     turn: int = 0
     branch: Premise | None = None
     answered: Premise | None = None
-    _started_s: float = 0.0
-    _last_voiced_s: float = 0.0
-    _confirmed_s: float | None = None
-    _p_end: TurnEndPredicted | None = None
-    _transcript: TranscriptUpdated | None = None
-    _act: ActClassified | None = None
+    """What is being answered; None while a text is spoken that answers nothing."""
+    to_say: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_TO_SAY))
+    _open: OpenTurn = field(default_factory=OpenTurn)
+    _overlap: Overlap | None = None
     _playing: bool = False
     _alive_s: float = 0.0
-    _overlap_s: float | None = None
+    _saying: str | None = None
+    _revised: TranscriptUpdated | None = None
+    _taken: str = ""
+    """Words at the head of an outside recogniser's text that an earlier turn holds already."""
+
+    @property
+    def quiet(self) -> bool:
+        """Nobody speaks and nothing waits to be spoken."""
+        return self.state is TurnState.IDLE and not self.to_say
+
+    @property
+    def overlapped(self) -> bool:
+        """The user speaks over the reply, and it is not decided what that means."""
+        return self._overlap is not None
 
     # ------------------------------------------------------------ events
 
-    def on(self, event: Event) -> list[Action]:
+    def on(self, event: e.Event) -> list[Action]:
         """Take one event; returns what to do, in order. ``event.t_s`` is the present time."""
         match event:
             case SpeechStarted() | SpeechResumed() if self.state is TurnState.RESPONDING:
@@ -97,201 +97,313 @@ class TurnMachine:
                 return self._predicted(event)
             case TranscriptUpdated():
                 return self._heard(event)
+            case e.WordsGiven():
+                return self._given(event)
             case ActClassified():
-                self._act = event
-                return self._consider(event.t_s) if self.state is TurnState.PAUSED else []
-            case PlaybackStarted():
+                self._open.act = event
+                return self._consider(event.t_s)
+            case e.PlaybackStarted():
                 self._playing = True
                 self._alive_s = event.t_s
                 return []
-            case ReplyProgressed():
+            case e.ReplyProgressed():
                 self._alive_s = event.t_s
                 return []
-            case PlaybackFinished():
+            case e.PlaybackFinished():
                 return self._reply_ended(event.t_s)
-            case ReplyFailed():
+            case e.ReplyFailed():
                 return self._reply_failed(event.t_s)
+            case e.ReplyCut():
+                return self._reply_cut(event)
+            case e.SayAsked():
+                self.to_say.append(event.text)
+                self._alive_s = event.t_s if self.state is TurnState.IDLE else self._alive_s
+                return []
+            case e.StopAsked():
+                return self._stop(event.t_s, "stop was asked for")
+            case e.QuitAsked():
+                return self._quit(event.t_s)
 
     def deadline_s(self) -> float | None:
         """When ``tick`` has something to do if nothing else happens first."""
         match self.state:
             case TurnState.IDLE:
-                return None
+                return self._alive_s if self.to_say else None
             case TurnState.LISTENING:
-                return self._started_s + self.settings.turn.max_turn_s
-            case TurnState.PAUSED if self._confirmed_s is None:
-                return min(self._confirm_at_s(), self._started_s + self.settings.turn.max_turn_s)
+                return self._open.started_s + self.settings.turn.max_turn_s
+            case TurnState.PAUSED if self._open.confirmed_s is None:
+                return min(self._confirm_at_s(), self._open.started_s + self.settings.turn.max_turn_s)
             case TurnState.PAUSED:
-                assert self._confirmed_s is not None
-                return self._confirmed_s + self.settings.turn.transcript_wait_s
+                assert self._open.confirmed_s is not None
+                return self._open.confirmed_s + self.settings.turn.transcript_wait_s
+            case TurnState.RESPONDING if self._overlap is not None:
+                overlap_s = due_s(self._overlap, self.settings)
+                return None if overlap_s == float("inf") else overlap_s
             case TurnState.RESPONDING:
-                if self._overlap_s is not None:
-                    # A pause is declared pause_s late, so speech that has not paused by then has lasted min_speech_s.
-                    return self._overlap_s + self.settings.barge_in.min_speech_s + self.settings.vad.pause_s
                 return None if self._playing else self._alive_s + WATCHDOG_S
 
     def tick(self, now_s: float) -> list[Action]:
         """Time has passed: whatever is due at ``now_s``."""
-        due_s = self.deadline_s()
-        if due_s is None or now_s < due_s - _EPSILON_S:
+        due = self.deadline_s()
+        if due is None or now_s < due - EPSILON_S:
             return []
         match self.state:
-            case TurnState.PAUSED if self._confirmed_s is not None:
+            case TurnState.IDLE:
+                return self._say(now_s)
+            case TurnState.PAUSED if self._open.confirmed_s is not None:
                 return self._settle(now_s, waited=True)
             case TurnState.LISTENING:
-                self._last_voiced_s = now_s - AUDIO_LAG_S
-                self._confirmed_s = now_s
+                self._open.last_voiced_s = now_s - AUDIO_LAG_S
+                self._open.confirmed_s = now_s
                 self.state = TurnState.PAUSED
-                return [Confirm(self.turn, now_s), *self._settle(now_s)]
+                return [e.Confirm(self.turn, now_s), *self._settle(now_s)]
             case TurnState.PAUSED:
-                self._confirmed_s = now_s
-                return [Confirm(self.turn, self._last_voiced_s), *self._settle(now_s)]
-            case TurnState.RESPONDING if self._overlap_s is not None:
-                return self._interrupt(now_s)
+                self._open.confirmed_s = now_s
+                return [e.Confirm(self.turn, self._open.last_voiced_s), *self._settle(now_s)]
+            case TurnState.RESPONDING if self._overlap is not None:
+                return self._judge(now_s)
             case TurnState.RESPONDING:
-                return [Interrupt(self.turn, "the reply made no progress"), self._unanswered("no progress")]
-            case TurnState.IDLE:
-                return []
+                return [e.Interrupt(self.turn, "the reply made no progress"), self._unanswered(now_s, "no progress")]
 
-    # ------------------------------------------------------------ transitions
+    # ------------------------------------------------------------ the user's turn
 
     def _speech(self, event: SpeechStarted | SpeechResumed) -> list[Action]:
         actions: list[Action] = []
-        if self._confirmed_s is not None and self._overdue(event.t_s):
+        if self._open.confirmed_s is not None and self._overdue(event.t_s):
             return []  # closed by force while there was sound: more of it does not open the turn again
         if self.state is TurnState.IDLE:
             self._open_turn(event.onset_s)
         elif self.branch is not None:
             actions.append(self._drop("the user went on"))
         self.state = TurnState.LISTENING
-        self._p_end = None
-        self._confirmed_s = None
+        self._open.go_on()
         return actions
 
     def _open_turn(self, onset_s: float) -> None:
         self.turn += 1
-        self._started_s = onset_s
-        self._transcript = self._act = self._p_end = None
+        self._open = OpenTurn(started_s=onset_s)
         self.answered = None
-        self._confirmed_s = None
 
     def _pause(self, event: SpeechPaused) -> list[Action]:
         if self.state is TurnState.RESPONDING:
-            if self._overlap_s is None:
+            if self._overlap is None:
                 return []
-            self._overlap_s = None
-            return [Ignore(self.turn, "a backchannel")]
+            self._overlap = replace(self._overlap, paused_s=event.t_s, last_voiced_s=event.last_voiced_s)
+            return self._judge(event.t_s)
         if self.state is TurnState.LISTENING:
             self.state = TurnState.PAUSED
-            self._last_voiced_s = event.last_voiced_s
+            self._open.last_voiced_s = event.last_voiced_s
             return self._consider(event.t_s)
         return []
 
     def _predicted(self, event: TurnEndPredicted) -> list[Action]:
         """Answers may come before the pause is declared: the silence they heard had begun by then."""
-        if self.state not in (TurnState.LISTENING, TurnState.PAUSED):
+        if self.state is TurnState.RESPONDING and self._overlap is not None:
+            if event.audio_end_s <= self._overlap.onset_s:
+                return []
+            self._overlap = replace(self._overlap, predicted=event)
+            return self._judge(event.t_s)
+        if self.state not in (TurnState.LISTENING, TurnState.PAUSED) or not self._open.predict(event):
             return []
-        if self._p_end is not None and event.audio_end_s < self._p_end.audio_end_s:
-            return []
-        self._p_end = event
         return self._consider(event.t_s)
 
     def _heard(self, event: TranscriptUpdated) -> list[Action]:
         if self.state is TurnState.IDLE:
             return []
-        self._transcript = event
         if self.state is TurnState.RESPONDING:
-            return self._late_words(event)
+            return self._heard_over_reply(event)
+        self._open.transcript = event
         actions: list[Action] = []
         if self.branch is not None and self._premise() != self.branch:
             actions.append(self._drop("the transcript changed"))
-        if self._confirmed_s is not None and self._words_complete():
+        if self._open.confirmed_s is not None and self._open.words_complete:
             return [*actions, *self._settle(event.t_s)]
         return [*actions, *self._consider(event.t_s)]
 
-    def _late_words(self, event: TranscriptUpdated) -> list[Action]:
-        """The recogniser adds words to a turn that is being answered: one reply, to all of it."""
-        premise = self._premise()
-        if self.answered is None or not premise.text or premise.text == self.answered.text or self._playing:
+    def _given(self, event: e.WordsGiven) -> list[Action]:
+        """Words from outside. A final text where no speech was heard (another microphone) is a turn of its own."""
+        left = words_after(self._taken, event.text) if self._taken else None
+        if left is None:
+            self._taken = ""
+        heard = TranscriptUpdated(event.t_s, event.text if left is None else left, "", event.final, event.t_s)
+        if self.state is not TurnState.IDLE:
+            return self._heard(heard)
+        said_again = self.answered is not None and self._premise_of(heard.text).text == self.answered.text
+        late = event.t_s <= self._alive_s + self.settings.turn.transcript_wait_s
+        if not event.final or not self._premise_of(heard.text).text or (said_again and late):
             return []
-        self.answered = Premise(premise.text, self.answered.history, self.settings_key)
-        self._alive_s = event.t_s
-        return [Interrupt(self.turn, "more words arrived"), Answer(self.turn, self.answered)]
+        return self._take_up(heard)
+
+    def _take_up(self, heard: TranscriptUpdated) -> list[Action]:
+        """A turn whose words are all there."""
+        self._open_turn(heard.t_s)
+        self._open.last_voiced_s = self._open.confirmed_s = heard.t_s
+        self._open.transcript = heard
+        self.state = TurnState.PAUSED
+        return [e.Confirm(self.turn, heard.t_s), *self._settle(heard.t_s)]
 
     def _consider(self, now_s: float) -> list[Action]:
-        if self.state is not TurnState.PAUSED or self.branch is not None or not self._words_complete():
+        if self.state is not TurnState.PAUSED or self.branch is not None or not self._open.words_complete:
             return []
-        premise = self._premise()
-        heard = normalise(self._transcript.text) if self._transcript else ""
-        act = self._act if self._act and normalise(self._act.text) == heard else None
-        evidence = Evidence(
-            has_words=bool(premise.text),
-            p_end=self._p_end.p_end if self._p_end and self._counts(self._p_end, now_s) else None,
-            p_deep=act.p_deep if act else None,
-        )
-        if not should_prepare(evidence, self.settings.gate):
+        if self._needs_no_answer() or not self._open.worth_preparing(now_s, self.settings.gate):
             return []
-        self.branch = premise
-        return [Prepare(self.turn, premise)]
+        self.branch = self._premise()
+        return [e.Prepare(self.turn, self.branch)]
 
     def _settle(self, now_s: float, waited: bool = False) -> list[Action]:
         """The turn is confirmed; answer it if its words are known."""
-        if not self._words_complete() and not waited:
+        if not self._open.words_complete and not waited:
             return []
         premise = self._premise()
         actions: list[Action] = []
-        if not premise.text:
+        if not premise.text or self._needs_no_answer():
             if self.branch is not None:
                 actions.append(self._drop("no words"))
-            reason = "its words never came" if waited else "no words in it"
-            actions.append(Close(self.turn, reason))
-            self._to_idle()
+            nothing = "its words never came" if waited else "no words in it"
+            actions.append(e.Close(self.turn, "a backchannel" if premise.text else nothing))
+            self._to_idle(now_s)
             return actions
         if self.branch == premise:
             self.branch = None
-            actions.append(Commit(self.turn))
+            actions.append(e.Commit(self.turn))
         else:
             if self.branch is not None:
                 actions.append(self._drop("the premise changed"))
-            actions.append(Answer(self.turn, premise))
+            actions.append(e.Answer(self.turn, premise))
+        self._respond(now_s, premise)
+        return actions
+
+    def _needs_no_answer(self) -> bool:
+        """A short "uh-huh" to a statement, or to nothing, wants no answer; to a question it is one."""
+        asked = self.history and self.history[-1].role is Role.AGENT and self.history[-1].text.rstrip().endswith("?")
+        short = self._open.last_voiced_s - self._open.started_s <= self.settings.barge_in.backchannel_max_s
+        return short and not asked and is_backchannel(self._open.text)
+
+    # ------------------------------------------------------------ the agent's turn
+
+    def _respond(self, now_s: float, premise: Premise | None) -> None:
         self.answered = premise
         self.state = TurnState.RESPONDING
         self._playing = False
-        self._overlap_s = None
+        self._overlap = None
+        self._saying = None
         self._alive_s = now_s
-        return actions
+
+    def _say(self, now_s: float) -> list[Action]:
+        text = self.to_say.popleft()
+        self._open_turn(now_s)
+        self._respond(now_s, None)
+        self._saying = text
+        return [e.Say(self.turn, text)]
 
     def _speech_over_reply(self, event: SpeechStarted | SpeechResumed) -> list[Action]:
-        if not self._playing and self._overdue(event.t_s):
-            return []
-        if not self._playing:
-            # Nothing was heard of the reply, so the turn was simply not over.
+        if self._playing:
+            before = self._overlap or Overlap(event.onset_s, event.onset_s, since_s=event.t_s)
+            self._overlap = replace(before, stretch_s=event.onset_s, paused_s=None, last_voiced_s=None)
+            return self._judge(event.t_s)
+        if self._saying is not None:  # nothing was heard of it: it waits for the user
+            self.to_say.appendleft(self._saying)
+            actions: list[Action] = [e.Interrupt(self.turn, "the user spoke first")]
+            self._to_idle(event.t_s)
+            self._open_turn(event.onset_s)
             self.state = TurnState.LISTENING
-            self._confirmed_s = None
-            self._p_end = None
-            self.answered = None
-            return [Reopen(self.turn)]
-        self._overlap_s = event.onset_s
-        return []
-
-    def _interrupt(self, now_s: float) -> list[Action]:
-        assert self._overlap_s is not None
-        actions: list[Action] = [Interrupt(self.turn, "the user spoke")]
-        onset_s = self._overlap_s
-        self._to_idle()
-        self._open_turn(onset_s)
+            return actions
+        if self._overdue(event.t_s):
+            return []
+        # Nothing was heard of the reply, so the turn was simply not over.
         self.state = TurnState.LISTENING
-        return actions
+        self._open.go_on()
+        self.answered = None
+        return [e.Reopen(self.turn)]
+
+    def _heard_over_reply(self, event: TranscriptUpdated) -> list[Action]:
+        """Words while the agent speaks: of the speech over it, or more of the turn that is being answered.
+
+        Our own recogniser is given them apart. One outside may take both for one turn, and say the old words again.
+        """
+        premise, answered = self._premise_of(event.text), self.answered
+        over = self._overlap if self._overlap and event.audio_end_s > self._overlap.onset_s else None
+        mixed = answered is not None and (over is None or self.settings.asr.kind == "external")
+        if answered is not None and mixed and premise.text == answered.text:
+            return []
+        added = words_after(answered.text, event.text) if answered is not None and mixed else None
+        if over is not None:
+            if answered is not None and added is not None:
+                self._taken, event = answered.text, replace(event, stable=added, unstable="")
+            self._overlap = replace(over, transcript=event)
+            return self._judge(event.t_s)
+        if not premise.text or self._revised is not None:
+            return []
+        if not self._playing and answered is not None:  # one reply, to all of it
+            self.answered = Premise(premise.text, answered.history, self.settings_key)
+            self._open.transcript = event
+            self._alive_s = event.t_s
+            return [e.Interrupt(self.turn, "more words arrived"), e.Answer(self.turn, self.answered)]
+        if not event.final or (added is None and is_backchannel(event.text)):
+            return []
+        self._revised = event
+        return [e.Revise(self.turn, "more words arrived")]
+
+    def _reply_cut(self, event: e.ReplyCut) -> list[Action]:
+        revised, self._revised = self._revised, None
+        if revised is None or self.state is not TurnState.RESPONDING:
+            return []
+        revised = replace(revised, t_s=event.t_s, audio_end_s=event.t_s)
+        overlap, answered = self._overlap, self.answered
+        if not event.heard and answered is not None:
+            whole = Premise(self._premise_of(revised.text).text, answered.history, self.settings_key)
+            self._respond(event.t_s, whole)
+            return [e.Answer(self.turn, whole)]
+        added = words_after(answered.text, revised.text) if answered is not None else None
+        if added is not None and answered is not None:
+            self._taken, revised = answered.text, replace(revised, stable=added, unstable="")
+        self._to_idle(event.t_s)
+        if overlap is None:
+            return self._take_up(revised)
+        return self._next_turn(replace(overlap, transcript=revised), event.t_s)
+
+    def _judge(self, now_s: float) -> list[Action]:
+        """What the speech over the reply is, as far as it can be told."""
+        overlap = self._overlap
+        assert overlap is not None
+        words = bool(overlap.transcript and self._premise_of(overlap.transcript.text).text)
+        match judge(overlap, now_s, self.settings):
+            case Verdict.WAIT:
+                return []
+            case Verdict.IGNORE:
+                self._overlap = None
+                return [e.Ignore(self.turn, "a backchannel" if words else "no words in it")]
+            case Verdict.HOLD:
+                self._overlap = replace(overlap, phase=Phase.HELD, since_s=now_s)
+                return [e.Hold(self.turn, "sound that outlasts a backchannel")]
+            case Verdict.RESUME:
+                paused = overlap.paused_s is not None
+                self._overlap = None if paused else replace(overlap, phase=Phase.NOISE, since_s=now_s)
+                actions: list[Action] = [e.Resume(self.turn, "a backchannel" if words else "no words came")]
+                return [*actions, e.Ignore(self.turn, "a backchannel" if words else "no words in it")][: 1 + paused]
+            case Verdict.INTERRUPT:
+                actions = [e.Interrupt(self.turn, "the user spoke")]
+                self._to_idle(now_s)
+                return [*actions, *self._next_turn(overlap, now_s)]
+
+    def _next_turn(self, overlap: Overlap, now_s: float) -> list[Action]:
+        """Speech over the reply becomes the user's turn, with all that is known of it."""
+        self._open_turn(overlap.onset_s)
+        self._open.transcript, self._open.predicted = overlap.transcript, overlap.predicted
+        self.state = TurnState.LISTENING
+        if overlap.last_voiced_s is None:
+            return []
+        self.state = TurnState.PAUSED
+        self._open.last_voiced_s = overlap.last_voiced_s
+        return self._consider(now_s)
 
     def _reply_ended(self, now_s: float) -> list[Action]:
         if self.state is not TurnState.RESPONDING:
             return []
-        onset_s = self._overlap_s
-        self._to_idle()
-        if onset_s is not None:  # the user began before the reply had ended: that is the next turn
-            self._open_turn(onset_s)
-            self.state = TurnState.LISTENING
-        return []
+        overlap = self._overlap
+        self._to_idle(now_s)
+        # The user began before the reply had ended: that is the next turn.
+        return self._next_turn(overlap, now_s) if overlap is not None else []
 
     def _reply_failed(self, now_s: float) -> list[Action]:
         if self.state is not TurnState.RESPONDING:
@@ -299,49 +411,54 @@ class TurnMachine:
             return []
         if self._playing:
             return self._reply_ended(now_s)
-        return [self._unanswered("its reply failed")]
+        return [self._unanswered(now_s, "its reply failed")]
 
-    def _unanswered(self, reason: str) -> Close:
-        close = Close(self.turn, reason, self.answered.text if self.answered else "")
-        self._to_idle()
+    def _stop(self, now_s: float, reason: str) -> list[Action]:
+        if self.state is not TurnState.RESPONDING:
+            return []
+        self.to_say.clear()
+        actions: list[Action] = [e.Interrupt(self.turn, reason)]
+        if not self._playing:
+            return [*actions, self._unanswered(now_s, reason)]
+        return [*actions, *self._reply_ended(now_s)]
+
+    def _quit(self, now_s: float) -> list[Action]:
+        actions = self._stop(now_s, "the talk was ended")
+        self.to_say.clear()
+        if self.state is TurnState.IDLE:
+            return actions
+        if self.branch is not None:
+            actions.append(self._drop("the talk was ended"))
+        actions.append(e.Close(self.turn, "the talk was ended", self._open.text))
+        self._to_idle(now_s)
+        return actions
+
+    def _unanswered(self, now_s: float, reason: str) -> e.Close:
+        close = e.Close(self.turn, reason, self.answered.text if self.answered else "")
+        self._to_idle(now_s)
         return close
 
-    def _to_idle(self) -> None:
+    def _to_idle(self, now_s: float) -> None:
         self.state = TurnState.IDLE
-        self.branch = None
+        self.branch = self._overlap = self._saying = self._revised = None
         self._playing = False
-        self._overlap_s = None
-        self._confirmed_s = None
+        self._open.confirmed_s = None
+        self._alive_s = now_s
 
     # ------------------------------------------------------------ helpers
 
-    def _drop(self, reason: str) -> Discard:
+    def _drop(self, reason: str) -> e.Discard:
         self.branch = None
-        return Discard(self.turn, reason)
+        return e.Discard(self.turn, reason)
 
     def _premise(self) -> Premise:
-        text = self._transcript.text if self._transcript else ""
+        return self._premise_of(self._open.transcript.text if self._open.transcript else "")
+
+    def _premise_of(self, text: str) -> Premise:
         return Premise.spoken(text, self.history, self.settings_key)
 
-    def _words_complete(self) -> bool:
-        """The transcript covers everything said up to the pause."""
-        return (
-            self._transcript is not None
-            and self._transcript.final
-            and self._transcript.audio_end_s >= self._last_voiced_s - _EPSILON_S
-        )
-
     def _overdue(self, now_s: float) -> bool:
-        return now_s >= self._started_s + self.settings.turn.max_turn_s - _EPSILON_S
-
-    def _heard_silence(self, predicted: TurnEndPredicted) -> bool:
-        return predicted.audio_end_s >= self._last_voiced_s - _EPSILON_S
-
-    def _counts(self, predicted: TurnEndPredicted, now_s: float) -> bool:
-        """Whether a prediction may open a branch: it heard this silence, or it is fresh."""
-        return self._heard_silence(predicted) or now_s - predicted.audio_end_s <= FRESH_S + _EPSILON_S
+        return self._open.overdue(now_s, self.settings.turn.max_turn_s)
 
     def _confirm_at_s(self) -> float:
-        """Only a prediction that heard the silence shortens it: a branch is cheap, cutting someone off is not."""
-        heard = self._p_end is not None and self._heard_silence(self._p_end)
-        return self._last_voiced_s + self.confirm_after_s(self._p_end.p_end if heard and self._p_end else None)
+        return self._open.last_voiced_s + self.confirm_after_s(self._open.p_end)

@@ -53,3 +53,11 @@ class Premise:
     def spoken(cls, transcript: str, history: tuple[Message, ...], settings: str) -> Premise:
         """The premise of a spoken turn; ``settings`` identifies model, prompt and sampling."""
         return cls(canonical(transcript), history, settings)
+
+
+def words_after(head: str, text: str) -> str | None:
+    """The words of ``text`` that follow those of ``head``, normalised; None if it does not begin with them."""
+    first, all_ = normalise(head), normalise(text)
+    if not first or not (all_ + " ").startswith(first + " "):
+        return None
+    return all_[len(first) :].strip()

@@ -26,16 +26,26 @@ from pads_runtime.gate.events import (
     Confirm,
     Discard,
     Event,
+    Hold,
     Ignore,
     Interrupt,
     PlaybackFinished,
     PlaybackStarted,
     Prepare,
+    QuitAsked,
     Reopen,
+    ReplyCut,
     ReplyFailed,
     ReplyProgressed,
+    Resume,
+    Revise,
+    Say,
+    SayAsked,
+    StopAsked,
+    WordsGiven,
 )
-from pads_runtime.gate.machine import FRESH_S, WATCHDOG_S, TurnMachine
+from pads_runtime.gate.machine import MAX_TO_SAY, WATCHDOG_S, TurnMachine
+from pads_runtime.gate.open_turn import FRESH_S
 from pads_runtime.gate.premise import Premise
 
 IDLE, LISTENING, PAUSED, RESPONDING = TurnState.IDLE, TurnState.LISTENING, TurnState.PAUSED, TurnState.RESPONDING
@@ -272,20 +282,111 @@ def test_speech_before_anything_was_heard_reopens_the_turn() -> None:
     assert m.tick(4.2) == [Confirm(1, 3.5), Answer(1, premise("what is it now"))]
 
 
-def test_short_speech_over_the_reply_is_ignored() -> None:
+def overlapped(*, p_now: float | None = None) -> TurnMachine:
+    """The reply sounds, and the user speaks over it from 3.0 on."""
     m = responding()
     assert m.on(SpeechStarted(3.1, 3.0)) == []
-    assert m.deadline_s() == pytest.approx(3.0 + 0.5 + 0.2)
-    assert m.on(SpeechPaused(3.5, 3.3)) == [Ignore(1, "a backchannel")]
+    if p_now is not None:
+        assert m.on(TurnEndPredicted(3.2, 0.1, 3.2, p_now)) == []
+    return m
+
+
+def test_a_backchannel_over_the_reply_is_ignored_as_soon_as_it_has_been_read() -> None:
+    m = overlapped()
+    assert m.on(SpeechPaused(3.5, 3.3)) == []
+    assert m.on(words(3.6, "Uh-huh.", 3.5)) == [Ignore(1, "a backchannel")]
+    assert (m.state, m.deadline_s(), m.overlapped) == (RESPONDING, None, False)
+
+
+def test_a_cough_over_the_reply_is_ignored_for_want_of_words() -> None:
+    m = overlapped()
+    m.on(SpeechPaused(3.5, 3.3))
+    assert m.on(words(3.6, " ... ", 3.5)) == [Ignore(1, "no words in it")]
+
+
+def test_words_that_never_come_do_not_keep_the_overlap_open() -> None:
+    m = overlapped()
+    m.on(SpeechPaused(3.5, 3.3))
+    assert m.deadline_s() == 3.5 + 2.0
+    assert m.tick(5.5) == [Ignore(1, "no words in it")]
+
+
+def test_one_short_word_that_is_no_backchannel_interrupts_once_it_has_been_read() -> None:
+    m = overlapped()
+    m.on(TurnEndPredicted(3.45, 0.9, 3.4))
+    m.on(SpeechPaused(3.5, 3.3))
+    assert m.on(words(3.6, "stop", 3.5)) == [Interrupt(1, "the user spoke")]
+    assert (m.state, m.turn) == (PAUSED, 2)
+    assert m.deadline_s() == 3.3 + SURE_S  # what was predicted of its end is known
+    assert m.tick(4.0) == [Confirm(2, 3.3), Answer(2, premise("stop"))]
+
+
+def test_words_over_the_reply_interrupt_it_once_they_have_lasted_long_enough() -> None:
+    m = overlapped()
+    assert m.on(words(3.4, "no wait", 3.3, final=False)) == []
+    assert m.deadline_s() == 3.0 + 0.5
+    assert m.tick(3.5) == [Interrupt(1, "the user spoke")]
+    assert (m.state, m.turn) == (LISTENING, 2)
+    assert m.deadline_s() == 3.0 + m.settings.turn.max_turn_s
+
+
+@pytest.mark.parametrize(("p_now", "after_s"), [(None, 0.7), (0.9, 0.5), (0.1, 1.2), (0.5, 0.7)])
+def test_sound_whose_words_are_not_known_holds_the_reply_the_sooner_the_more_the_user_takes_the_turn(
+    p_now: float | None, after_s: float
+) -> None:
+    m = overlapped(p_now=p_now)
+    assert m.deadline_s() == pytest.approx(3.0 + after_s)
+    assert m.tick(3.0 + after_s) == [Hold(1, "sound that outlasts a backchannel")]
+    assert m.state is RESPONDING
+    assert m.on(words(4.4, "no wait", 4.3, final=False)) == [Interrupt(1, "the user spoke")]
+    assert (m.state, m.turn) == (LISTENING, 2)
+
+
+def test_a_backchannel_that_goes_on_and_on_holds_the_reply_later_and_then_lets_it_go_on() -> None:
+    m = overlapped()
+    m.on(words(3.4, "yeah yeah", 3.3, final=False))
+    assert m.tick(3.7) == []
+    assert m.tick(4.2) == [Hold(1, "sound that outlasts a backchannel")]
+    m.on(SpeechPaused(4.6, 4.4))
+    assert m.on(words(4.7, "yeah yeah yeah right", 4.6)) == [Resume(1, "a backchannel"), Ignore(1, "a backchannel")]
     assert (m.state, m.deadline_s()) == (RESPONDING, None)
 
 
-def test_long_speech_over_the_reply_interrupts_it_and_begins_the_next_turn() -> None:
-    m = responding()
-    m.on(SpeechStarted(3.1, 3.0))
-    assert m.tick(3.7) == [Interrupt(1, "the user spoke")]
-    assert (m.state, m.turn) == (LISTENING, 2)
-    assert m.deadline_s() == 3.0 + m.settings.turn.max_turn_s
+def test_noise_lets_the_reply_go_on_after_two_seconds_without_words_and_does_not_stop_it_again() -> None:
+    m = overlapped()
+    assert m.tick(3.7) == [Hold(1, "sound that outlasts a backchannel")]
+    assert m.on(words(4.5, "", 4.4, final=False)) == []
+    assert m.tick(5.6) == []
+    assert m.tick(5.7) == [Resume(1, "no words came")]
+    assert m.deadline_s() is None  # while the same noise lasts
+    assert m.on(words(6.5, "please stop", 6.4, final=False)) == [Interrupt(1, "the user spoke")]
+
+
+def test_noise_that_ended_is_forgotten_and_the_next_sound_is_judged_anew() -> None:
+    m = overlapped()
+    m.tick(3.7)
+    m.tick(5.7)
+    m.on(SpeechPaused(8.2, 8.0))
+    assert m.on(words(8.3, "", 8.2)) == [Ignore(1, "no words in it")]
+    assert m.on(SpeechStarted(9.1, 9.0)) == []
+    assert m.tick(9.7) == [Hold(1, "sound that outlasts a backchannel")]
+
+
+def test_a_pause_without_words_lets_a_held_reply_go_on_at_once() -> None:
+    m = overlapped()
+    m.tick(3.7)
+    m.on(SpeechPaused(4.0, 3.8))
+    assert m.on(words(4.1, "", 4.0)) == [Resume(1, "no words came"), Ignore(1, "no words in it")]
+
+
+def test_a_second_burst_before_the_first_has_been_read_is_the_same_overlap() -> None:
+    m = overlapped()
+    m.on(SpeechPaused(3.5, 3.3))
+    assert m.on(SpeechResumed(3.9, 3.8)) == []
+    assert m.deadline_s() == pytest.approx(3.8 + 0.7)
+    m.on(SpeechPaused(4.3, 4.1))
+    assert m.on(words(4.4, "uh-huh no", 4.3)) == [Interrupt(1, "the user spoke")]
+    assert m.deadline_s() == 4.1 + UNSURE_S
 
 
 def test_speech_that_outlasts_the_reply_is_the_next_turn() -> None:
@@ -302,9 +403,142 @@ def test_words_added_before_anything_was_heard_are_answered_together() -> None:
     assert more == [Interrupt(1, "more words arrived"), Answer(1, premise("book it for two"))]
 
 
-def test_words_added_once_the_reply_is_heard_do_not_cut_it() -> None:
+def test_words_added_once_the_reply_sounds_are_answered_with_the_others_if_none_of_it_was_heard() -> None:
     m = responding()
-    assert m.on(words(2.9, "what is it now", 2.3)) == []
+    assert m.on(words(2.9, "what is it now", 2.9)) == [Revise(1, "more words arrived")]
+    assert m.on(ReplyCut(2.9, heard=False)) == [Answer(1, premise("what is it now"))]
+    assert (m.state, m.turn) == (RESPONDING, 1)
+    assert m.deadline_s() == 2.9 + WATCHDOG_S
+
+
+def test_words_added_once_the_reply_was_heard_are_the_next_turn() -> None:
+    m = responding()
+    m.on(words(4.0, "what is it now", 4.0))
+    m.history = (Message(Role.USER, "What is it"), Message(Role.AGENT, "It is"))
+    assert m.on(ReplyCut(4.0, heard=True)) == [Confirm(2, 4.0), Answer(2, premise("now", m.history))]
+
+
+@pytest.mark.parametrize("text", ["What is it?", "mhm", ""])
+def test_a_late_reading_that_adds_nothing_leaves_the_reply_alone(text: str) -> None:
+    m = responding()
+    assert m.on(words(2.9, text, 2.3)) == []
+    assert m.on(words(2.95, "what is it now", 2.3, final=False)) == []
+
+
+# ---------------------------------------------------------------- backchannels while the agent is silent
+
+
+def answered_by(text: str, said: str = "It is late.") -> list[Action]:
+    m = machine(gate={"mode": "always"})
+    m.history = (Message(Role.USER, "What is it"), Message(Role.AGENT, said)) if said else ()
+    feed(m, [SpeechStarted(1.1, 1.0), SpeechPaused(1.7, 1.5), words(1.8, text, 1.7)])
+    return m.tick(3.3)
+
+
+@pytest.mark.parametrize("said", ["It is late.", ""])
+def test_a_backchannel_to_a_statement_or_to_nothing_is_not_answered(said: str) -> None:
+    assert answered_by("Uh-huh.", said) == [Confirm(1, 1.5), Close(1, "a backchannel")]
+
+
+def test_the_same_word_is_the_answer_to_a_question() -> None:
+    assert isinstance(answered_by("Okay.", "Shall I go on?")[-1], Commit)
+
+
+@pytest.mark.parametrize("text", ["yes", "huh", "okay stop", "why"])
+def test_what_asks_or_answers_is_no_backchannel(text: str) -> None:
+    assert isinstance(answered_by(text)[-1], Commit)
+
+
+# ---------------------------------------------------------------- what someone asks for
+
+
+def test_a_text_is_spoken_when_nobody_speaks() -> None:
+    m = machine()
+    m.on(SpeechStarted(1.1, 1.0))
+    assert m.on(SayAsked(1.2, "Tea is ready.")) == []
+    assert not m.quiet
+    feed(m, [SpeechPaused(2.2, 2.0), words(2.3, "", 2.2)])
+    assert m.tick(3.8) == [Confirm(1, 2.0), Close(1, "no words in it")]
+    assert m.deadline_s() == 3.8
+    assert m.tick(3.8) == [Say(2, "Tea is ready.")]
+    m.on(PlaybackStarted(3.9))
+    assert m.on(PlaybackFinished(4.9)) == []
+    assert (m.state, m.quiet) == (IDLE, True)
+
+
+def test_a_text_of_which_nothing_was_heard_waits_for_the_user_who_spoke_first() -> None:
+    m = machine()
+    m.on(SayAsked(1.0, "Tea is ready."))
+    assert m.tick(1.0) == [Say(1, "Tea is ready.")]
+    assert m.on(SpeechStarted(1.1, 1.05)) == [Interrupt(1, "the user spoke first")]
+    assert (m.state, m.turn, list(m.to_say)) == (LISTENING, 2, ["Tea is ready."])
+
+
+def test_texts_that_wait_are_bounded_and_the_oldest_goes() -> None:
+    m = machine()
+    m.on(SpeechStarted(1.1, 1.0))
+    feed(m, [SayAsked(1.2, str(i)) for i in range(MAX_TO_SAY + 2)])
+    assert list(m.to_say) == [str(i) for i in range(2, MAX_TO_SAY + 2)]
+
+
+def test_stop_cuts_what_is_heard_and_forgets_what_waits() -> None:
+    m = responding()
+    m.on(SayAsked(2.9, "Tea is ready."))
+    assert m.on(StopAsked(3.0)) == [Interrupt(1, "stop was asked for")]
+    assert (m.state, m.quiet) == (IDLE, True)
+    assert m.on(StopAsked(3.1)) == []
+
+
+def test_stop_before_anything_is_heard_leaves_the_turn_without_an_answer() -> None:
+    m = responding(playing=False)
+    reason = "stop was asked for"
+    assert m.on(StopAsked(2.75)) == [Interrupt(1, reason), Close(1, reason, "What is it")]
+
+
+def test_to_quit_closes_whatever_is_open() -> None:
+    why = "the talk was ended"
+    m = machine()
+    feed(m, utterance())
+    assert m.on(QuitAsked(2.5)) == [Discard(1, why), Close(1, why, "What is it")]
+    assert m.state is IDLE
+    assert responding().on(QuitAsked(3.0)) == [Interrupt(1, why)]
+    assert machine().on(QuitAsked(1.0)) == []
+
+
+# ---------------------------------------------------------------- a recogniser outside
+
+
+def outside(**settings: object) -> TurnMachine:
+    return machine(asr={"kind": "external"}, gate={"mode": "never"}, **settings)
+
+
+def test_an_early_final_counts_for_the_pause_it_came_before_and_not_for_a_later_one() -> None:
+    m = outside()
+    feed(m, [SpeechStarted(1.1, 1.0), WordsGiven(2.1, "what is", True), SpeechPaused(2.2, 2.0)])
+    assert m.on(SpeechResumed(2.6, 2.5)) == []
+    feed(m, [SpeechPaused(3.2, 3.0)])
+    assert m.tick(4.8) == [Confirm(1, 3.0)]
+    assert m.on(WordsGiven(4.801, "what is it", True)) == [Answer(1, premise("what is it"))]
+
+
+def test_a_final_where_no_speech_was_heard_is_a_turn_of_its_own_and_a_partial_is_not() -> None:
+    m = outside()
+    assert m.on(WordsGiven(1.0, "what is it", False)) == []
+    assert m.on(WordsGiven(1.5, "what is it", True)) == [Confirm(1, 1.5), Answer(1, premise("what is it"))]
+    assert m.on(WordsGiven(1.58, "What is it?", True)) == []  # the same message twice
+    m.on(PlaybackStarted(1.7))
+    m.on(PlaybackFinished(3.0))
+    assert m.on(WordsGiven(3.5, "what is it", True)) == []
+    assert m.on(WordsGiven(9.0, "what is it", True)) == [Confirm(2, 9.0), Answer(2, premise("what is it"))]
+
+
+def test_words_answered_once_are_not_answered_again_by_a_recogniser_that_repeats_them() -> None:
+    m = outside()
+    m.on(WordsGiven(1.5, "what is it", True))
+    m.on(PlaybackStarted(1.7))
+    m.on(WordsGiven(3.0, "what is it and why", True))
+    assert m.on(ReplyCut(3.0, heard=True)) == [Confirm(2, 3.0), Answer(2, premise("and why"))]
+    assert m.on(WordsGiven(3.1, "what is it and why not", True))[-1] == Answer(2, premise("and why not"))
 
 
 def test_a_served_reply_that_fails_unheard_closes_the_turn_and_keeps_the_users_words() -> None:

@@ -7,8 +7,8 @@ from dataclasses import fields, replace
 import pytest
 
 from pads_runtime.frames import DepthPlan, ReplyStep, WorkCounts
+from pads_runtime.history import settings_key
 from pads_runtime.reply import engine_cost_s
-from pads_runtime.session import settings_key
 from pads_runtime.summary import summarise
 from pads_runtime.testing import COSTS, Script, WordEngine, converse, settings_with, swap
 

@@ -10,7 +10,8 @@ import pytest
 
 from pads_runtime.clock import Clock
 from pads_runtime.frames import PhraseSynthesized, ReplyStep, Role, SpokenWord
-from pads_runtime.session import Session, seed_for
+from pads_runtime.mouth import seed_for
+from pads_runtime.session import Session
 from pads_runtime.testing import (
     COSTS,
     Conversation,
@@ -41,7 +42,8 @@ def test_after_a_barge_in_the_history_is_what_was_played(at_s: float) -> None:
     whole = converse(Script.of(ASKED), change=swap(engine=WordEngine(REPLY_WORDS))).agent_rows[0].split()
     talk = barge_in(at_s)
     (interrupted,) = talk.of("reply_interrupted")
-    assert interrupted.t_s == pytest.approx(at_s + 0.5 + 0.2)
+    assert interrupted.t_s == pytest.approx(at_s + 0.5)
+    assert talk.of("reply_held") == []  # the words were known in time
     heard = talk.agent_rows[0].split()
     assert heard == whole[: played_words(talk, interrupted.t_s)]
     assert 0 < len(heard) < len(whole)
@@ -162,7 +164,7 @@ def test_under_wall_time_an_interrupt_aborts_the_engine_and_the_next_turn_is_ans
 def test_after_an_interrupt_the_cache_is_consistent_and_the_next_reply_the_same_as_from_an_empty_one() -> None:
     talk = barge_in(4.1)
     fresh = WordEngine(REPLY_WORDS)
-    asked = talk.session._prompt(talk.history[:-1])
+    asked = talk.session._history.prompt(talk.history[:-2], talk.history[-2].text)
     fresh.open(asked, seed_for(talk.session._settings.engine.seed, 2))
     text = ""
     done = False

@@ -15,7 +15,7 @@ from pads_runtime.clock import LoopClock
 from pads_runtime.config import load
 from pads_runtime.errors import ContextFull, InputError
 from pads_runtime.frames import Message, Role, WorkCounts
-from pads_runtime.session import seed_for
+from pads_runtime.mouth import seed_for
 from pads_runtime.testing import KeywordActs, WordEngine
 from pads_runtime.trace import Trace
 
