@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from .errors import ConfigError
 from .frames import GateMode
@@ -94,7 +94,8 @@ class TurnSettings(Settings):
 class RecognizerSettings(Settings):
     """Speech to text."""
 
-    kind: Literal["whisper", "reference"] = "whisper"
+    kind: Literal["whisper", "reference", "external"] = "whisper"
+    """``external``: transcripts come from outside, by the bus or another program."""
     model: str = "whisper-tiny.en"
     threads: Count = 2
     partial_every_s: Seconds = 0.5
@@ -208,7 +209,75 @@ class BargeInSettings(Settings):
     """Speech over the agent."""
 
     min_speech_s: Seconds = 0.5
-    """Shorter speech over the agent is a backchannel and stops nothing."""
+    """Words that are no backchannel stop the agent once they have lasted this long, or have been followed by a pause;
+    sound without known words holds its voice when it has surely lasted this long."""
+    backchannel_max_s: Seconds = 1.0
+    """Longest "uh-huh": longer sound holds the agent's voice; longer turns of such words are answered."""
+    resume_after_s: Seconds = 2.0
+    """A held reply goes on where it stopped when no words have come for this long."""
+    user_takes_turn: Probability = 0.75
+    """At this p_now or above sound over the agent counts without the time that a pause takes to be declared."""
+    agent_keeps_turn: Probability = 0.25
+    """At this p_now or below it must last longer than a backchannel."""
+    read_every_s: Seconds = 0.3
+    """New audio that starts the next reading while the user speaks over the agent."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> BargeInSettings:
+        if not self.agent_keeps_turn < self.user_takes_turn:
+            raise ValueError("barge_in.agent_keeps_turn must be below barge_in.user_takes_turn")
+        return self
+
+
+class BusSettings(Settings):
+    """MQTT. The password comes from ``password_file``, else the environment variable PADS_MQTT_PASSWORD, else
+    ``password``; no record, log or message shows it."""
+
+    enabled: bool = False
+    host: Annotated[str, Field(min_length=1, max_length=253)] = "localhost"
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """0 is the usual one: 1883, with TLS 8883."""
+    site: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "default"
+    """Where this talk stands: part of every topic, and the siteId of Hermes messages."""
+    username: str = ""
+    password: SecretStr = SecretStr("")
+    password_file: Path | None = None
+    """A file that holds the password and nothing else."""
+    tls: bool = False
+    ca_file: Path | None = None
+    """Certificates (PEM) to trust instead of the system's, for a broker with a certificate of one's own."""
+    protocol: Literal["5", "3.1.1"] = "5"
+    """The version of MQTT. Only 5 lets the broker hold back huge messages."""
+    hermes: bool = False
+    """Also the Hermes topics of Rhasspy-style homes."""
+    hermes_transcripts: Literal["take", "give"] = "take"
+    """take: hermes/asr/textCaptured of another recogniser is what the user said (with ``asr.kind: external``);
+    give: PADS publishes there what its own recogniser heard."""
+    announce_prepared: bool = False
+    """Also tell when a reply is prepared and withdrawn; never what it says."""
+    outbox: Count = 1000
+    """Messages that may wait for the broker; beyond it the least important, oldest one is dropped and counted."""
+    in_per_s: Annotated[float, Field(gt=0.0, le=1000.0)] = 20.0
+    """Messages taken per second and topic, with twice as many at once; more are refused and counted."""
+    max_in_bytes: Annotated[int, Field(ge=64, le=262144)] = 16384
+    """Longest message taken."""
+    timeout_s: Annotated[float, Field(gt=0.0, le=120.0)] = 10.0
+    """How long the broker may take to connect or to acknowledge a message."""
+    keepalive_s: Annotated[int, Field(ge=2, le=3600)] = 15
+    """A silent connection is tried this often; the broker declares us gone after 1.5 times as long."""
+    backoff_min_s: Annotated[float, Field(gt=0.0, le=3600.0)] = 0.5
+    """Wait before the first try to connect again; each further one is twice as long, up to ``backoff_max_s``."""
+    backoff_max_s: Annotated[float, Field(gt=0.0, le=3600.0)] = 30.0
+
+    @model_validator(mode="after")
+    def _fits(self) -> BusSettings:
+        if self.backoff_min_s > self.backoff_max_s:
+            raise ValueError("bus.backoff_min_s must not exceed bus.backoff_max_s")
+        if self.ca_file is not None and not self.tls:
+            raise ValueError("bus.ca_file is for TLS: set bus.tls to true")
+        if not self.username and (self.password.get_secret_value() or self.password_file):
+            raise ValueError("a password needs bus.username")
+        return self
 
 
 class ClockSettings(Settings):
@@ -246,6 +315,7 @@ class PadsSettings(Settings):
     engine: EngineSettings = EngineSettings()
     speech: SpeechSettings = SpeechSettings()
     barge_in: BargeInSettings = BargeInSettings()
+    bus: BusSettings = BusSettings()
     clock: ClockSettings = ClockSettings()
     demo: DemoSettings = DemoSettings()
     run: RunSettings = RunSettings()
@@ -321,7 +391,8 @@ def _first_fault(model: type[BaseModel], exc: ValidationError) -> str:
     if fault["type"] == "missing":
         return f"setting '{name}' is missing"
     reason = fault["msg"].removeprefix("Value error, ")
-    value = "" if isinstance(fault["input"], dict) else f" = {fault['input']!r}"
+    hidden = isinstance(fault["input"], dict) or path[-1:] == ["password"]
+    value = "" if hidden else f" = {fault['input']!r}"
     return f"setting '{name}'{value}: {reason}" if name else f"settings: {reason}"
 
 
