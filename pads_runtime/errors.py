@@ -12,6 +12,7 @@
     │   ├── ModelMissing        not on this machine and could not be fetched
     │   └── ModelCorrupt        wrong size, wrong sha256, or the loader refuses it
     ├── DeviceError             a microphone, speaker or broker failed
+    │   └── BrokerRefused       the broker is there and will not have us: certificate, login, access list
     ├── EngineError             the language model failed
     │   ├── EngineAborted       the running call was aborted on request
     │   ├── ContextFull         the text does not fit into the context
@@ -67,6 +68,10 @@ class ModelCorrupt(ModelError):
 
 class DeviceError(PadsError):
     """An audio device or a broker failed."""
+
+
+class BrokerRefused(DeviceError):
+    """A broker answers and will not have us; only another setting, here or there, can help."""
 
 
 class EngineError(PadsError):

@@ -30,6 +30,8 @@ TARGET_PRODUCT = "Latitude 5490"
 DMI = Path("/sys/devices/virtual/dmi/id")
 """Where Linux shows what the firmware says of the machine."""
 _NAME_CHARS = 80
+_SECRET = re.compile(r"^((?:--set=)?bus(?:\.password)?=).*", re.DOTALL)
+"""A setting on the command line that must not be kept."""
 
 
 class RunRecord:
@@ -53,6 +55,7 @@ class RunRecord:
         """Make the folder. ``models`` maps each model's name to its sha256. Raises PadsError if it cannot be made."""
         began = datetime.now(UTC)
         path = _fresh_folder(settings.run.dir, f"{began:%Y%m%dT%H%M%SZ}-{_plain(name)}")
+        command = [_SECRET.sub(r"\1**********", word) for word in command]
         _write_command(path / "cmd.sh", command)
         manifest = {
             "name": name,

@@ -1,0 +1,105 @@
+"""The Hermes side: the topics and JSON fields that Rhasspy-style homes speak, in both directions. Pure.
+
+Topics and fields are those of the Hermes protocol as rhasspy-hermes defines it (dialogue.py, asr.py, tts.py of
+github.com/rhasspy/rhasspy-hermes). One turn of the user's is one Hermes session. A message without siteId is for the
+site "default".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from ..frames import TraceEvent
+from .messages import encode
+from .outbox import Grade, Letter
+
+SESSIONS = "hermes/dialogueManager/"
+TEXT_CAPTURED = "hermes/asr/textCaptured"
+SAY = "hermes/tts/say"
+SAY_FINISHED = "hermes/tts/sayFinished"
+DEFAULT_SITE = "default"
+REMEMBERED = 32
+"""Sessions after their end that a late continueSession or endSession may still name."""
+
+
+class HermesTranslator:
+    """Turns the events of one talk, in order, into Hermes messages, and knows which sessions are ours."""
+
+    def __init__(self, site: str, talk: str, give_transcripts: bool) -> None:
+        self._site, self._prefix = site, f"pads-{site}-{talk}-"
+        self._give = give_transcripts
+        self._open: str | None = None
+        self._ours: deque[str] = deque(maxlen=REMEMBERED)
+        self._words = ""
+        self._interrupted = False
+        self._began_s = self._voiced_s = 0.0
+
+    def is_ours(self, session: object) -> bool:
+        """Whether ``session`` is the open turn's or that of a recent one."""
+        return session in self._ours
+
+    def is_open(self, session: object) -> bool:
+        """Whether ``session`` is the open turn's."""
+        return session is not None and session == self._open
+
+    def letters(self, event: TraceEvent) -> list[Letter]:
+        """What ``event`` means in Hermes."""
+        fields = event.fields
+        match event.kind:
+            case "speech_started":
+                self._began_s = fields.get("onset_s", event.t_s)
+            case "state_changed" if fields.get("state") == "listening":
+                return self._begin(f"{self._prefix}{fields.get('turn')}")
+            case "speech_paused":
+                self._voiced_s = fields.get("last_voiced_s", event.t_s)
+            case "transcript_updated":
+                self._words = f"{fields.get('stable', '')} {fields.get('unstable', '')}".strip()
+            case "playback_started":  # from its first sound on a reply cannot be undone: the turn's words are final
+                return self._captured()
+            case "reply_interrupted":
+                self._interrupted = True
+            case "reply_served":
+                return self._end("abortedByUser" if self._interrupted else "nominal")
+            case "turn_closed":
+                reason = "error" if self._words else "intentNotRecognized"  # with words, it was the reply that failed
+                return [*self._captured(), *self._end(reason)]
+            case "session_failed":
+                return self._end("error")
+            case "session_ended":
+                return self._end("abortedByUser")
+        return []
+
+    def _begin(self, session: str) -> list[Letter]:
+        if session in self._ours:
+            return []  # the turn went on
+        ended = self._end("nominal")
+        self._open, self._words, self._interrupted = session, "", False
+        self._ours.append(session)
+        return [*ended, self._letter(f"{SESSIONS}sessionStarted", {"sessionId": session, "customData": ""})]
+
+    def _captured(self) -> list[Letter]:
+        text, self._words = self._words, ""
+        if not self._give or self._open is None or not text:
+            return []
+        seconds = round(max(0.0, self._voiced_s - self._began_s), 3)
+        # The field is not optional and the recogniser gives no probability: 1 says no more than "this was heard".
+        fields = {"text": text, "likelihood": 1.0, "seconds": seconds, "sessionId": self._open}
+        return [self._letter(TEXT_CAPTURED, fields)]
+
+    def _end(self, reason: str) -> list[Letter]:
+        session, self._open = self._open, None
+        if session is None:
+            return []
+        fields = {"sessionId": session, "customData": "", "termination": {"reason": reason}}
+        return [self._letter(f"{SESSIONS}sessionEnded", fields)]
+
+    def _letter(self, topic: str, fields: Mapping[str, Any]) -> Letter:
+        return Letter(topic, encode({"siteId": self._site, **fields}), Grade.PROMISED)
+
+
+def is_for(site: str, fields: Mapping[str, Any]) -> bool:
+    """Whether a Hermes message is for ``site``."""
+    named = fields.get("siteId")
+    return (DEFAULT_SITE if named in (None, "") else named) == site
