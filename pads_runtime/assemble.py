@@ -133,6 +133,10 @@ def recognizer(settings: RecognizerSettings, registry: Registry) -> Recognizer:
         from .asr.reference import ReferenceRecognizer
 
         return ReferenceRecognizer.from_file(settings.reference, settings.reference_only)
+    if settings.kind == "external":
+        from .asr.external import ExternalRecognizer
+
+        return ExternalRecognizer()
     from .asr.whisper import WhisperRecognizer
 
     return WhisperRecognizer(registry.resolve(settings.model), settings.threads, settings.window_s)

@@ -71,6 +71,7 @@ class Ears:
         self._muted = muted
         self.over_reply = False
         """The open turn is speech over the agent's: what it says is wanted soon."""
+        self._reads = hearing.settings.asr.kind != "external"
         self._spawn, self._post = spawn, post
         preroll = round(hearing.settings.vad.preroll_s / FRAME_S)
         self._preroll: deque[AudioFrame] = deque(maxlen=max(1, preroll))
@@ -186,7 +187,8 @@ class Ears:
         self._turn_start_s = self._turn_end_s - len(self._turn) * FRAME_S
         self._read_until_s = self._turn_start_s
         start_s = self._turn_start_s
-        self._spawn(self._h.recognizer_worker.run(self._h.recognizer.begin, start_s))
+        if self._reads:
+            self._spawn(self._h.recognizer_worker.run(self._h.recognizer.begin, start_s))
 
     # ------------------------------------------------------------ turn end
 
@@ -216,7 +218,7 @@ class Ears:
     # ------------------------------------------------------------ words
 
     def _request_final(self) -> None:
-        self._final_wanted = True
+        self._final_wanted = self._reads
         self._read_final()
 
     def _read_final(self) -> None:
@@ -230,7 +232,7 @@ class Ears:
         busy = self._reading or self._closing
         settings = self._h.settings
         every_s = settings.barge_in.read_every_s if self.over_reply else settings.asr.partial_every_s
-        if self._turn is None or busy or not self._speaking or new_s < every_s:
+        if self._turn is None or busy or not self._speaking or new_s < every_s or not self._reads:
             return
         self._start_reading(final=False)
 
