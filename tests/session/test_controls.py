@@ -26,6 +26,7 @@ from pads_runtime.trace import Trace
 ASKED = Script.of((0.5, "can you tell me"), tail_s=9.0)
 """Confirmed at 2.2; a reply of 20 words sounds from then on, for 4 s."""
 AGENT, USER = Role.AGENT, Role.USER
+NUMBERS = "one two three four five six seven eight nine ten eleven twelve"
 
 
 def told(*orders: tuple[float, Callable[[Controls], None]]) -> Callable[[Session, Clock], AsyncIterator[None]]:
@@ -88,13 +89,10 @@ def test_a_text_to_say_waits_until_the_reply_has_been_spoken_and_is_a_row_of_the
 
 def test_a_text_to_say_is_in_the_next_prompt_as_far_as_it_was_heard() -> None:
     script = Script.of((2.0, "no wait stop that"), tail_s=8.0)
-    said = talk(script, (0.5, lambda c: c.say("one two three four five six seven eight nine ten eleven twelve.")))
+    said = talk(script, (0.5, lambda c: c.say(f"{NUMBERS}.")))
     (cut,) = said.of("reply_interrupted")
     words = int((cut.t_s - said.of("playback_started")[0].t_s) / 0.2 + 1e-6)
-    assert (
-        said.agent_rows[0].split()
-        == ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"][:words]
-    )
+    assert said.agent_rows[0].split() == NUMBERS.split()[:words]
     assert 0 < words < 12
     assert said.user_rows == ["No wait stop that"]
     prompt = said.session._history.prompt(said.history[:1], "No wait stop that")
@@ -184,6 +182,18 @@ def test_two_finals_shortly_after_each_other_bring_one_reply_to_all_words(
     assert len(outside.agent_rows[0].split()) == 20
 
 
+def test_a_prepared_reply_that_sounds_already_is_withdrawn_for_the_words_that_came_80_ms_later() -> None:
+    texts = hears((1.75, "can you tell me", True), (2.28, "can you tell me the time", True))
+    outside = talk(ASKED, *texts, gate={"mode": "always"}, **EXTERNAL)
+    first, second = outside.of("playback_started")
+    (withdrawn,) = outside.of("reply_withdrawn")
+    assert withdrawn.t_s - first.t_s == pytest.approx(0.08)
+    assert withdrawn.t_s < second.t_s
+    assert (withdrawn.fields["reason"], withdrawn.fields["prepared"]) == ("more words arrived", True)
+    assert outside.user_rows == ["Can you tell me the time"]
+    assert len(outside.replies) == 1
+
+
 def test_words_that_come_when_some_of_the_reply_was_heard_are_answered_as_the_next_turn() -> None:
     late = hears((2.0, "can you tell me", True), (3.3, "can you tell me the time", True))
     outside = talk(ASKED, *late, **EXTERNAL)
@@ -222,8 +232,7 @@ class Endless(ScriptSource):
         try:
             async for frame in super().frames():
                 yield frame
-            while True:
-                await asyncio.sleep(3600.0)
+            await asyncio.Event().wait()
         finally:
             self.closed = True
 
@@ -234,21 +243,18 @@ def test_quit_ends_the_talk_in_order_wherever_it_stands(quit_s: float, virtual: 
     script = Script.of((0.1, "can you tell me"), word_s=0.1, tail_s=1.5)
     quick = settings_with(turn={"confirm_min_s": 0.3}, gate={"mode": "always"})
     sources: list[Endless] = []
-    before = {task for task in ()}  # type: ignore[var-annotated]
 
     def endless(stages):  # type: ignore[no-untyped-def]
         sources.append(Endless(script, stages.source._clock))
         return swap(source=sources[0], engine=WordEngine(20))(stages)
 
     trace = Trace()
-    ended = converse(
-        script, quick, endless, told((quit_s, lambda c: c.quit()), (quit_s, lambda c: c.quit())), virtual, trace=trace
-    )
+    twice = told((quit_s, lambda c: c.quit()), (quit_s, lambda c: c.quit()))
+    ended = converse(script, quick, endless, twice, virtual, trace=trace)
     kinds = [event.kind for event in trace.events]
     assert kinds[-1] == "session_ended" and kinds.count("quit_asked") == 1
     assert "session_failed" not in kinds
     assert sources[0].closed and ended.sink.closed and ended.engine.closed
-    assert not before
     opened = len(ended.of("branch_opened"))
     assert opened == len(ended.of("branch_discarded")) + len(ended.of("reply_committed"))
     if quit_s == 1.2:
