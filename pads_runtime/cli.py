@@ -18,6 +18,7 @@ from rich.console import Console
 
 from . import __version__
 from .aio import WORKER_NAMES
+from .cli_bus import bus_app
 from .cli_calibrate import calibrate
 from .cli_models import models_app
 from .config import PadsSettings, load
@@ -35,6 +36,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.add_typer(models_app, name="models")
+app.add_typer(bus_app, name="bus")
 app.command()(calibrate)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout; progress on stderr.")]

@@ -34,18 +34,10 @@ class Inbound:
     ) -> None:
         self._settings, self._controls, self._sessions = settings, controls, sessions
         self._base = f"pads/{settings.site}/in/"
-        self.topics = (*(self._base + name for name in ORDERS), *(self._hermes_topics() if settings.hermes else ()))
+        self.topics = topics_of(settings)
         self._buckets = {topic: Bucket(settings.in_per_s, 2.0 * settings.in_per_s) for topic in self.topics}
         self.taken = 0
         self.refused: Counter[str] = Counter()
-
-    def _hermes_topics(self) -> tuple[str, ...]:
-        take = (hermes.TEXT_CAPTURED,) if self._settings.hermes_transcripts == "take" else ()
-        return (
-            *take,
-            hermes.SAY,
-            *(hermes.SESSIONS + name for name in ("startSession", "continueSession", "endSession")),
-        )
 
     def take(self, topic: str, payload: bytes, retained: bool, now_s: float) -> str | None:
         """Obey one message, or return the reason why not. Never raises for what the message holds."""
@@ -55,7 +47,7 @@ class Inbound:
                 self._obey(order)
                 self.taken += 1
         except Refused as exc:
-            self.refused[str(exc)] += 1
+            self.refused[str(exc).partition(":")[0]] += 1  # few reasons, whatever a message or an error holds
             return str(exc)
         return None
 
@@ -189,3 +181,13 @@ ORDERS: Mapping[str, Callable[[Mapping[str, Any]], Order]] = {
     "repeat": lambda fields: lambda controls: controls.repeat(),
 }
 """The last part of each topic below ``pads/<site>/in/``, and what it means."""
+
+
+def topics_of(settings: BusSettings) -> tuple[str, ...]:
+    """The topics to listen to."""
+    own = (f"pads/{settings.site}/in/{name}" for name in ORDERS)
+    if not settings.hermes:
+        return tuple(own)
+    take = (hermes.TEXT_CAPTURED,) if settings.hermes_transcripts == "take" else ()
+    sessions = (hermes.SESSIONS + name for name in ("startSession", "continueSession", "endSession"))
+    return (*own, *take, hermes.SAY, *sessions)

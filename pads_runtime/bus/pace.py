@@ -15,6 +15,7 @@ class Bucket:
         """Whether one more may pass at ``now_s``; if so, it has."""
         if self._at_s is not None:
             self._tokens = min(self._burst, self._tokens + max(0.0, now_s - self._at_s) * self._rate)
+            now_s = max(now_s, self._at_s)
         self._at_s = now_s
         if self._tokens < 1.0:
             return False
