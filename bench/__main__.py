@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from pads_runtime import assemble
-from pads_runtime.config import PadsSettings, load
+from pads_runtime.config import ROOT, PadsSettings, load
 from pads_runtime.errors import PadsError
 from pads_runtime.models import Registry
 from pads_runtime.runs import RunRecord, command_line
@@ -31,6 +31,11 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. engine.threads=1; may be repeated."),
 ]
+Translator = Annotated[
+    Path | None, typer.Option("--translator", help="Translators of the exits; without it the ones in models/.")
+]
+Ami = Annotated[Path, typer.Option("--ami", help="AMI's manual annotations: folder or archive with words/*.words.xml.")]
+AMI = ROOT.parent / "shared" / "data" / "ami_nxt" / "ami_manual_nxt.tar.xz"
 
 
 @app.callback()
@@ -85,7 +90,44 @@ def engine(
     settings, registry = load(None, overrides or []), Registry.load()
     parts = tuple(name for name in only.split(",") if name)
     options = bench.Options(parts, full, with_1b, stock_python, translator)
-    _record("engine", settings, registry, as_json, lambda: bench.measure(settings.engine, registry, options, _say))
+    rows = {"tokens_per_s": "plain_token", "ttft_ms": "ttft_after_commit_ms_128_follow_full"}
+    _record(
+        "engine", settings, registry, as_json, lambda: bench.measure(settings.engine, registry, options, _say), rows
+    )
+
+
+@app.command()
+def acceptance(
+    as_json: Json = False,
+    overrides: Set = None,
+    ami: Ami = AMI,
+    models: Annotated[
+        list[str] | None,
+        typer.Option("--model", metavar="[NAME=]FILE", help="Another GGUF to compare; may be repeated."),
+    ] = None,
+    translator: Translator = None,
+    exit_layers: Annotated[str, typer.Option("--exits", help="Layers to exit at, by commas; without it five.")] = "",
+    drafts: Annotated[int, typer.Option(min=1, max=8, help="Longest draft.")] = 6,
+    tokens: Annotated[int, typer.Option(min=2, max=1024, help="Longest reply.")] = 128,
+    seed: Annotated[int, typer.Option(help="Seed of the sampled replies.")] = 42,
+    items: Annotated[int, typer.Option(min=2, max=40, help="Fewer items, for a quick look.")] = 40,
+    without_torch: Annotated[bool, typer.Option("--without-torch", help="Leave the PyTorch column out.")] = False,
+) -> None:
+    """How many drafted tokens are accepted, by exit and draft length, through llama.cpp and through PyTorch."""
+    from .acceptance.cli import parse_exits, parse_models, run
+    from .acceptance.run import Asked
+
+    asked = Asked(
+        ami,
+        parse_models(models or []),
+        drafts=drafts,
+        tokens=tokens,
+        seed=seed,
+        exits=parse_exits(exit_layers),
+        torch=not without_torch,
+        items=items,
+    )
+    run(asked, load(None, overrides or []), Registry.load(), translator, as_json, _say)
 
 
 def _record(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from pads_runtime.engine.model import Model
 from pads_runtime.engine.translators import Translators, fitted_for
 from pads_runtime.errors import UsageError
 from pads_runtime.models import Registry
+from pads_runtime.models.hashing import sha256_of
 
 from ..report import Measurement
 from . import aborts, draws, exact, resources, speed, turns
@@ -38,7 +38,7 @@ def measure(settings: EngineSettings, registry: Registry, options: Options, say:
     path = registry.resolve(settings.model)
     model = Model(path)
     try:
-        translators = _translators(path, options.translator)
+        translators = translators_of(path, options.translator)
         bench = Bench(model, settings, translators, say, options.full, options.stock_python)
         parts: dict[str, Callable[[], Iterable[Measurement]]] = {
             "identical": lambda: exact.measure(bench),
@@ -72,10 +72,9 @@ def _asked(only: Sequence[str], known: list[str]) -> list[str]:
     return [name for name in known if not only or name in only]
 
 
-def _translators(model: Path, asked: Path | None) -> Translators | None:
+def translators_of(model: Path, asked: Path | None) -> Translators | None:
     """The translators to measure with: the file asked for, else one in models/ that was fitted for this very file."""
-    with model.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    sha256 = sha256_of(model)
     if asked is not None:
         return Translators.load(asked, sha256)
     for path in sorted((ROOT / "models").glob("exits-*.npz")):

@@ -7,7 +7,7 @@ and output state. By the exactness of layer ranges this is the full pass, bit fo
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,8 +86,8 @@ class Ladder:
             raise ContextFull(f"{self._length} + {len(tokens)} tokens do not fit into {self.n_ctx}")
         return Rows.joined([self._climb(tokens[i : i + PASS_ROWS]) for i in range(0, len(tokens), PASS_ROWS)])
 
-    def use_heads(self, heads: Mapping[int, tuple[Floats, Floats]], draft_vocab: int) -> None:
-        """Have the runtime's own draft heads guess at the exits: exit -> (matrix, bias)."""
+    def use_heads(self, heads: Mapping[int, tuple[Floats | None, Floats | None]], draft_vocab: int) -> None:
+        """Have the runtime's own draft heads guess at the exits: exit -> (matrix, bias), None for a bare exit's."""
         for exit_layer, (matrix, bias) in heads.items():
             symbols.set_draft_head(self._context, exit_layer, matrix, bias, draft_vocab)
 
@@ -105,6 +105,26 @@ class Ladder:
             # Cells were taken by the first rung; the layers above the last exit stay empty and are never read.
             self._length += len(chunk)
         return np.concatenate(found)
+
+    def look(self, tokens: Sequence[int], see: Callable[[int, int, Floats], None] | None) -> None:
+        """Run ``tokens`` exit by exit; ``see(at, row, scores)`` is shown the logits (n_vocab,) after each of them.
+
+        ``at`` counts the exits, and is len(exits) for the whole model, which comes last. The logits are a view, valid
+        during the call only, those of an exit scored by its head (``use_heads``). Raises like ``extend``.
+        """
+        if self._length + len(tokens) > self.n_ctx:
+            raise ContextFull(f"{self._length} + {len(tokens)} tokens do not fit into {self.n_ctx}")
+        for start in range(0, len(tokens), PASS_ROWS):
+            chunk = tokens[start : start + PASS_ROWS]
+            states: Floats | None = None
+            for at, (begin, end) in enumerate(zip((0, *self.exits), (*self.exits, None), strict=True)):
+                self._decode(chunk, states, begin, end, outputs=see is not None)
+                for row in range(len(chunk) if see is not None else 0):
+                    assert see is not None
+                    see(at, start + row, self._scores(row))
+                if end is not None:
+                    states = symbols.exit_states(self._context, len(chunk), self._model.n_embd)
+            self._length += len(chunk)
 
     def _climb(self, chunk: Sequence[int]) -> Rows:
         states: list[Floats] = []
@@ -140,9 +160,14 @@ class Ladder:
             )
 
     def _argmax(self, n: int) -> Tokens:
-        rows = [self._llama.llama_get_logits_ith(self._context, row) for row in range(n)]
-        shape = (self._model.n_vocab,)
-        return np.array([np.argmax(np.ctypeslib.as_array(row, shape)) for row in rows], np.int32)
+        return np.array([np.argmax(self._scores(row)) for row in range(n)], np.int32)
+
+    def _scores(self, row: int) -> Floats:
+        pointer = self._llama.llama_get_logits_ith(self._context, row)
+        if not pointer:
+            raise EngineError("llama.cpp gave no logits; is this a chat model?")
+        scores: Floats = np.ctypeslib.as_array(pointer, (self._model.n_vocab,))
+        return scores
 
     def _outputs(self, n: int) -> Floats:
         rows = [self._llama.llama_get_embeddings_ith(self._context, row) for row in range(n)]

@@ -1,0 +1,104 @@
+"""Taking the agent's own voice out of the microphone: WebRTC's canceller (AEC3), and how much it takes.
+
+AEC3 models the way from loudspeaker to microphone, whose length it finds by itself within a few hundred ms, as long
+as the reference comes first: hence MARGIN_S.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..errors import SetupError
+from ..frames import FRAME_SAMPLES, SAMPLE_RATE, Samples
+
+EchoSetting = Literal["auto", "webrtc", "headset", "off"]
+EchoMode = Literal["webrtc", "headset", "off"]
+
+MARGIN_S = 0.01
+"""How much earlier than timed the reference is read, against errors in the devices' own account of their delay."""
+_HEADSETS = ("headset", "headphone", "earphone", "earbud", "airpods", "hands-free", "handsfree", "bluez")
+_AGENT_DB = -50.0
+_TAIL_FRAMES = 12
+"""The echo of a room outlasts the voice by about this many frames."""
+_MEASURED = 500
+_ENOUGH = 50
+
+
+@dataclass(frozen=True, slots=True)
+class EchoChoice:
+    """Which mode holds, and why."""
+
+    mode: EchoMode
+    why: str
+
+
+def choose_echo(setting: EchoSetting, input_name: str, output_name: str) -> EchoChoice:
+    """What ``audio.echo`` means for these two devices."""
+    if setting != "auto":
+        return EchoChoice(setting, "as set")
+    for name in (output_name, input_name):
+        if any(word in name.casefold() for word in _HEADSETS):
+            return EchoChoice("headset", f"'{name}' is worn on the head: nothing of the agent reaches the microphone")
+    return EchoChoice("webrtc", "the microphone may hear the loudspeaker")
+
+
+class EchoCanceller:
+    """20 ms of microphone and 20 ms of what sounded in, the microphone without it out. Not for several threads."""
+
+    def __init__(self, make: Callable[[], Any] | None = None) -> None:
+        self._native = (make or _webrtc)()
+        self._meter = EchoMeter()
+
+    def process(self, heard: Samples, played: Samples) -> Samples:
+        """``heard`` and ``played``: int16, FRAME_SAMPLES each, 16 kHz; returns the same shape."""
+        out: Samples = self._native.process(heard, played)
+        self._meter.add(heard, played, out)
+        return out
+
+    @property
+    def reduction_db(self) -> float | None:
+        """By how much the echo comes out softer than it went in; None until it has been measured for a second."""
+        return self._meter.reduction_db
+
+
+class EchoMeter:
+    """Echo return loss enhancement: microphone over output level, in frames where the agent sounds.
+
+    The median of the last ten seconds of such frames, so that a user who talks over the agent counts little.
+    """
+
+    def __init__(self) -> None:
+        self._frames: deque[float] = deque(maxlen=_MEASURED)
+        self._active = 0
+
+    def add(self, heard: Samples, played: Samples, out: Samples) -> None:
+        """One frame, each int16 of the same shape."""
+        self._active = _TAIL_FRAMES if level_db(played) > _AGENT_DB else max(0, self._active - 1)
+        if self._active:
+            self._frames.append(level_db(heard) - level_db(out))
+
+    @property
+    def reduction_db(self) -> float | None:
+        """In dB; None while there is too little to tell."""
+        return float(np.median(self._frames)) if len(self._frames) >= _ENOUGH else None
+
+
+def level_db(samples: Samples) -> float:
+    """Root mean square in dB of full scale, of digital silence the level of a tenth of one step."""
+    power = float(np.mean(np.square(samples, dtype=np.float64)))
+    return 10.0 * float(np.log10(max(power, 0.01))) - 90.31
+
+
+def _webrtc() -> Any:
+    try:
+        from pywebrtc_audio import EchoCanceller as Native
+    except ImportError:
+        raise SetupError("the echo canceller is missing; run ./scripts/setup, or set audio.echo=headset") from None
+    native = Native(SAMPLE_RATE, 1)
+    native.process(np.zeros(FRAME_SAMPLES, np.int16), np.zeros(FRAME_SAMPLES, np.int16))
+    return native
