@@ -90,10 +90,7 @@ def engine(
     settings, registry = load(None, overrides or []), Registry.load()
     parts = tuple(name for name in only.split(",") if name)
     options = bench.Options(parts, full, with_1b, stock_python, translator)
-    rows = {"tokens_per_s": "plain_token", "ttft_ms": "ttft_after_commit_ms_128_follow_full"}
-    _record(
-        "engine", settings, registry, as_json, lambda: bench.measure(settings.engine, registry, options, _say), rows
-    )
+    _record("engine", settings, registry, as_json, lambda: bench.measure(settings.engine, registry, options, _say))
 
 
 @app.command()
