@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from pads_runtime.clock import Clock
-from pads_runtime.frames import PhraseSynthesized, ReplyStep, Role, SpokenWord
+from pads_runtime.config import PadsSettings
+from pads_runtime.frames import PhraseSynthesized, ReplyStep, Role, SpokenWord, Word
 from pads_runtime.mouth import seed_for
 from pads_runtime.session import Session
 from pads_runtime.testing import (
     COSTS,
     Conversation,
     Script,
+    ScriptRecognizer,
     ToneVoice,
     WordEngine,
     converse,
@@ -182,3 +184,113 @@ def test_nothing_is_played_after_the_interrupt() -> None:
     for start_s, samples in talk.sink.played:
         end_s = start_s + len(samples) / talk.sink.sample_rate
         assert end_s <= interrupted.t_s + 1e-6 or start_s >= resumed_s
+
+
+# ---------------------------------------------------------------- a false interruption
+
+
+BUZZ = Script((Word("(buzz)", 3.0, 7.5),), 12.0)
+"""Sound without words over the reply, for 4.5 s."""
+
+
+def buzzed(script: Script, *, settings: PadsSettings | None = None, words: Script | None = None) -> Conversation:
+    """``script`` is what sounds, ``words`` what can be read in it (default: the question and nothing more)."""
+    loud = Script((*Script.of(ASKED).words, *script.words), script.end_s)
+    readable = words or Script.of(ASKED)
+    return converse(loud, settings, swap(engine=WordEngine(REPLY_WORDS), recognizer=ScriptRecognizer(readable)))
+
+
+def test_noise_over_the_reply_holds_it_and_after_two_seconds_without_words_it_goes_on_where_it_stopped() -> None:
+    whole = converse(Script.of(ASKED), change=swap(engine=WordEngine(REPLY_WORDS)))
+    talk = buzzed(BUZZ)
+    (held,), (resumed,) = talk.of("reply_held"), talk.of("reply_resumed")
+    assert held.t_s == pytest.approx(3.0 + 0.5 + 0.2)
+    assert resumed.t_s == pytest.approx(held.t_s + 2.0)
+    heard = held.fields["heard"].split()
+    assert 0 < len(heard) < REPLY_WORDS
+    assert resumed.fields["rest"].split() == whole.agent_rows[0].split()[len(heard) :]
+    assert talk.history == whole.history  # all of it was played in the end, some of a word twice
+    assert talk.of("reply_interrupted") == []
+    assert [event.fields["reason"] for event in talk.of("speech_ignored")] == ["no words in it"]
+
+
+def test_between_hold_and_resume_nothing_is_played_and_nothing_of_the_reply_is_left_out() -> None:
+    talk = buzzed(BUZZ)
+    (held,), (resumed,), (started,) = (talk.of(k) for k in ("reply_held", "reply_resumed", "playback_started"))
+    rate = talk.sink.sample_rate
+    spans = [(start_s, start_s + len(samples) / rate) for start_s, samples in talk.sink.played]
+    assert all(end_s <= held.t_s + 1e-6 or start_s >= resumed.t_s - 1e-6 for start_s, end_s in spans)
+    first_s = held.t_s - started.t_s
+    again_s = first_s - len(held.fields["heard"].split()) * 0.2  # the word that was cut
+    assert sum(end_s - start_s for start_s, end_s in spans) == pytest.approx(REPLY_WORDS * 0.2 + again_s)
+    assert 0.0 < again_s < 0.2
+
+
+def test_words_that_come_while_the_reply_is_held_make_the_interruption_real() -> None:
+    slow = COSTS.model_copy(update={"recognizer_base_s": 0.8})
+    script = Script.of(ASKED, (3.5, "no wait stop that please"))
+    talk = converse(script, change=swap(engine=WordEngine(REPLY_WORDS)), costs=slow)
+    (held,), (interrupted,) = talk.of("reply_held"), talk.of("reply_interrupted")
+    assert held.t_s < interrupted.t_s < held.t_s + 2.0
+    assert interrupted.fields["heard"] == held.fields["heard"] == talk.agent_rows[0]
+    assert played_words(talk, interrupted.t_s) == len(talk.agent_rows[0].split())
+    assert talk.user_rows == ["Can you tell me", "No wait stop that please"]
+    assert talk.of("reply_resumed") == []
+
+
+def test_a_reply_interrupted_after_it_went_on_leaves_in_the_history_what_was_played_in_total() -> None:
+    whole = converse(Script.of(ASKED), change=swap(engine=WordEngine(REPLY_WORDS))).agent_rows[0].split()
+    noise, stop = Word("(buzz)", 3.0, 4.2), Script.of((5.6, "no wait stop that"))
+    loud = Script((*Script.of(ASKED).words, noise, *stop.words), 14.0)
+    words = Script.of(ASKED, (5.6, "no wait stop that"))
+    talk = converse(loud, change=swap(engine=WordEngine(REPLY_WORDS), recognizer=ScriptRecognizer(words)))
+    (held,), (resumed,), (cut,) = (talk.of(k) for k in ("reply_held", "reply_resumed", "reply_interrupted"))
+    assert held.t_s < resumed.t_s < cut.t_s
+    after = int((cut.t_s - resumed.t_s) / 0.2 + 1e-6)
+    assert talk.agent_rows[0].split() == whole[: len(held.fields["heard"].split()) + after]
+    assert talk.user_rows == ["Can you tell me", "No wait stop that"]
+
+
+def test_a_reply_still_being_generated_while_it_is_held_is_said_to_its_end() -> None:
+    slow = COSTS.model_copy(update={"decode_step_s": 0.25})
+    loud = Script((*Script.of(ASKED).words, Word("(buzz)", 4.0, 5.5)), 20.0)
+    parts = swap(engine=WordEngine(REPLY_WORDS), recognizer=ScriptRecognizer(Script.of(ASKED)))
+    talk = converse(loud, change=parts, costs=slow)
+    whole = converse(Script.of(ASKED, tail_s=20.0), change=swap(engine=WordEngine(REPLY_WORDS)), costs=slow)
+    assert len(talk.of("reply_held")) == len(talk.of("reply_resumed")) == 1
+    assert talk.of("reply_generated")[0].t_s > talk.of("reply_held")[0].t_s
+    assert talk.history == whole.history
+
+
+@pytest.mark.parametrize("text", ["uh-huh", "mhmm yeah", "right okay"])
+@pytest.mark.parametrize("at_s", [2.3, 3.0, 4.4])
+def test_backchannels_over_the_reply_change_nothing(text: str, at_s: float) -> None:
+    whole = converse(Script.of(ASKED), change=swap(engine=WordEngine(REPLY_WORDS)))
+    talk = barge_in(at_s, text)
+    assert talk.history == whole.history
+    assert talk.of("reply_held") == talk.of("reply_interrupted") == []
+    assert talk.sink.played[0][0] == whole.sink.played[0][0]
+    assert len(talk.sink.played[0][1]) == len(whole.sink.played[0][1])  # never cut
+
+
+def test_one_short_word_that_means_it_stops_the_reply() -> None:
+    talk = barge_in(3.0, "stop")
+    (cut,) = talk.of("reply_interrupted")
+    assert cut.t_s < 3.0 + 0.25 + 0.2 + 0.2  # its end, the pause that shows it, the reading
+    assert talk.user_rows == ["Can you tell me", "Stop"]
+
+
+def test_a_backchannel_while_the_agent_is_silent_is_not_answered_and_leaves_no_row() -> None:
+    talk = converse(Script.of(ASKED, (6.0, "uh-huh"), (9.0, "tell me more")))
+    assert talk.user_rows == ["Can you tell me", "Tell me more"]
+    assert [event.fields["reason"] for event in talk.of("turn_closed")] == ["a backchannel"]
+    assert len(talk.replies) == 2
+
+
+def test_steady_noise_through_many_replies_ends_each_turn_within_the_limit() -> None:
+    """A fan that voice activity takes for a voice: nothing waits longer than a turn may last."""
+    fan = Script((Word("(fan)", 0.5, 30.0),), 34.0)
+    talk = converse(fan, settings_with(turn={"max_turn_s": 4.0}), swap(recognizer=ScriptRecognizer(Script((), 0.0))))
+    assert talk.history == ()
+    assert talk.of("state_changed")[-1].fields["state"] == "idle"
+    assert talk.of("turn_closed")[0].t_s < 5.0
