@@ -62,6 +62,7 @@ class RunRecord:
             "purpose": purpose,
             "began_utc": began.isoformat(timespec="seconds"),
             "status": "running",
+            "pid": os.getpid(),
             "command": list(command),
             "git": git_state(),
             "machine": machine(dmi),

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..frames import TraceEvent
-from .state import Latency, Seen, notice_of, number, text_of
+from .fields import number, text_of
+from .notices import notice_of
+from .state import Latency, Seen
 
 
 def line_of(event: TraceEvent, seen: Seen) -> str | None:
@@ -38,7 +40,16 @@ def _tell(event: TraceEvent, seen: Seen) -> str:
         case "speech_ignored":
             return f"ignored: {text_of(fields, 'reason')}"
         case "muted":
-            return "microphone muted" if seen.muted else "microphone on"
+            return "microphone muted"
+        case "unmuted":
+            return "microphone on"
+        case "quit_asked":
+            return "asked to end"
+        case "stop_asked":
+            return "asked to be silent"
+        case "audio_overrun" | "audio_underrun":
+            which = "microphone overruns" if event.kind == "audio_overrun" else "gaps in the loudspeaker's sound"
+            return f"{int(number(fields, 'count') or 0)} {which} so far"
         case "session_ended":
             return f"ended, {int(number(fields, 'frames_dropped') or 0)} frames lost"
         case _:
@@ -67,6 +78,12 @@ def _tell_reply(event: TraceEvent, seen: Seen) -> str:
             return "the prepared reply is used"
         case "playback_started":
             return f"PADS speaks{_latency(seen.last)}"
+        case "reply_held":
+            return f"PADS holds on: {text_of(fields, 'reason')}"
+        case "reply_resumed":
+            return f"PADS goes on: {text_of(fields, 'reason')}"
+        case "say_finished":
+            return f"PADS said on request: {text_of(fields, 'heard') or '(nothing)'}"
         case "reply_interrupted":
             return f"PADS was interrupted: {text_of(fields, 'reason')}"
         case "reply_served":

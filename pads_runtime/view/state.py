@@ -8,12 +8,13 @@ words that were heard. A branch that is discarded leaves no text behind.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ..frames import TraceEvent, TurnState
+from .fields import number, text_of
+from .notices import notice_of
 
 KEEP_LINES = 50
 """Lines of the talk that stay in memory."""
@@ -46,6 +47,10 @@ class Reply:
     text: str = ""
     """The whole text, once it is generated."""
     playing: bool = False
+    held: bool = False
+    """Silent in the middle: it may go on, or be cut."""
+    rest_s: float = 0.0
+    """Sound that was left when it was held."""
     interrupted: bool = False
     first_token_s: float | None = None
 
@@ -142,8 +147,8 @@ def reduce(seen: Seen, event: TraceEvent) -> Seen:
             return replace(seen, p_deep=number(fields, "p_deep"))
         case "state_changed":
             return _on_state(seen, fields)
-        case "muted":
-            return replace(seen, muted=fields.get("muted") is True, speaking=False)
+        case "muted" | "unmuted":
+            return replace(seen, muted=event.kind == "muted", speaking=seen.speaking and event.kind == "unmuted")
         case "session_ended":
             return replace(seen, ended=True, reply=None, speaking=False)
         case _:
@@ -180,6 +185,13 @@ def _on_reply(seen: Seen, event: TraceEvent) -> Seen:
             return replace(seen, reply=Reply(turn, prepared=True, committed=False), counts=counts)
         case "reply_opened":
             return replace(seen, reply=Reply(turn, prepared=False, committed=True))
+        case "say_started":
+            spoken = Reply(turn, prepared=False, committed=True, text=text_of(fields, "text"))
+            return replace(seen, reply=spoken)
+        case "say_withdrawn":
+            return replace(seen, reply=None)
+        case "say_finished":
+            return _said(seen, turn, fields)
         case "branch_discarded":
             return replace(seen, reply=None, counts=_discarded(counts, fields))
         case "reply_withdrawn":
@@ -214,6 +226,10 @@ def _on_progress(seen: Seen, reply: Reply, event: TraceEvent) -> Seen:
         case "playback_started":
             playing = replace(reply, playing=True, committed=True)
             return replace(seen, reply=_timed(playing, event.t_s), last=_latency(seen, reply, event.t_s))
+        case "reply_held":
+            return replace(seen, reply=_held(reply, fields, event.t_s))
+        case "reply_resumed":
+            return replace(seen, reply=_resumed(reply, fields, event.t_s))
         case "reply_interrupted":
             return replace(seen, reply=replace(reply, interrupted=True))
         case "reply_failed":
@@ -224,7 +240,7 @@ def _on_progress(seen: Seen, reply: Reply, event: TraceEvent) -> Seen:
 
 def _timed(reply: Reply, began_s: float | None = None) -> Reply:
     """When each phrase sounds: behind the one before it, or when it is ready if that is later."""
-    if not reply.playing:
+    if not reply.playing or reply.held:
         return reply
     timed: list[Phrase] = []
     for i, phrase in enumerate(reply.phrases):
@@ -233,6 +249,23 @@ def _timed(reply: Reply, began_s: float | None = None) -> Reply:
             phrase = replace(phrase, starts_s=max(phrase.ready_s, free_s if free_s is not None else phrase.ready_s))
         timed.append(phrase)
     return replace(reply, phrases=tuple(timed))
+
+
+def _held(reply: Reply, fields: Mapping[str, Any], now_s: float) -> Reply:
+    """What was heard has sounded; the rest has not."""
+    heard, played_s = text_of(fields, "heard"), number(fields, "played_s") or 0.0
+    rest_s = max(0.0, sum(phrase.s for phrase in reply.phrases) - played_s)
+    phrases = (Phrase(heard, 0.0, now_s, now_s),) if heard else ()
+    text = reply.text or " ".join(phrase.text for phrase in reply.phrases)
+    return replace(reply, held=True, rest_s=rest_s, phrases=phrases, text=text)
+
+
+def _resumed(reply: Reply, fields: Mapping[str, Any], now_s: float) -> Reply:
+    """What was left goes on at ``now_s``, with the phrases that became ready meanwhile."""
+    begun = tuple(phrase for phrase in reply.phrases if phrase.starts_s is not None)
+    rest_s = reply.rest_s + sum(phrase.s for phrase in reply.phrases if phrase.starts_s is None)
+    rest = Phrase(text_of(fields, "rest"), rest_s, now_s, now_s)
+    return replace(reply, held=False, rest_s=0.0, phrases=(*begun, rest) if rest.text else begun)
 
 
 def _latency(seen: Seen, reply: Reply, now_s: float) -> Latency:
@@ -260,6 +293,14 @@ def _served(seen: Seen, turn: int, fields: Mapping[str, Any]) -> Seen:
     return replace(seen, said=(*seen.said, *lines)[-KEEP_LINES:], reply=None, stable="", unstable="", counts=counts)
 
 
+def _said(seen: Seen, turn: int, fields: Mapping[str, Any]) -> Seen:
+    """A text that was told to be said: a line of its own, as far as it was heard."""
+    heard = text_of(fields, "heard")
+    note = "said on request" + (", interrupted" if seen.reply is not None and seen.reply.interrupted else "")
+    lines = (Line(turn, "agent", heard, note),) if heard else ()
+    return replace(seen, said=(*seen.said, *lines)[-KEEP_LINES:], reply=None)
+
+
 def _closed(seen: Seen, turn: int, fields: Mapping[str, Any]) -> Seen:
     heard = f"{seen.stable} {seen.unstable}".strip()
     if not heard:
@@ -276,40 +317,3 @@ def _on_notice(seen: Seen, event: TraceEvent) -> Seen:
     if not text:
         return seen
     return replace(seen, notices=(*seen.notices, Notice(event.t_s, text))[-KEEP_NOTICES:])
-
-
-def notice_of(event: TraceEvent) -> str:
-    """What is out of the ordinary about ``event``, in one line; empty if nothing is."""
-    fields = event.fields
-    error = text_of(fields, "error")
-    if error:
-        return f"{event.kind.replace('_', ' ')}: {error}"
-    return ""
-
-
-# ---------------------------------------------------------------- fields of unknown content
-
-
-def number(fields: Mapping[str, Any], key: str) -> float | None:
-    """A finite number, else None."""
-    value = fields.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-def text_of(fields: Mapping[str, Any], key: str) -> str:
-    """The field as one line of printable text; empty if there is none.
-
-    What came over a network or out of a model must not steer a terminal: control characters become U+FFFD, invisible
-    ones (Unicode's Cf, among them those that reverse the direction) are left out.
-    """
-    value = fields.get(key)
-    text = "" if value is None else " ".join(str(value).split())
-    return text if text.isprintable() else "".join(_printable(character) for character in text)
-
-
-def _printable(character: str) -> str:
-    if character.isprintable():
-        return character
-    return "" if unicodedata.category(character) == "Cf" else "\ufffd"

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from ..frames import TurnState
 from .state import Line, Reply, Seen
+from .words import gate, speaker
 
 BAR_CELLS = 28
 PANEL_LINES = 8
@@ -82,45 +83,16 @@ def render(seen: Seen, vitals: Vitals, look: Look, now_s: float, size: tuple[int
 # ---------------------------------------------------------------- who speaks
 
 
-def speaker(seen: Seen) -> tuple[str, str]:
-    """Who speaks, in words, and the style to say it in."""
+def _style(seen: Seen) -> str:
     if seen.ended:
-        return "the talk is over", DIM
-    playing = seen.reply is not None and seen.reply.playing
-    if seen.speaking and playing:
-        return "you speak over PADS", USER
-    if seen.speaking:
-        return "you speak", USER
-    if playing:
-        return "PADS speaks", AGENT
-    match seen.state:
-        case TurnState.PAUSED:
-            return "you pause", USER
-        case TurnState.RESPONDING:
-            return "PADS is about to answer", AGENT
-        case _:
-            return "PADS listens", DIM
-
-
-def gate(seen: Seen) -> str:
-    """Where the gate stands, in words."""
-    reply = seen.reply
-    match seen.state:
-        case TurnState.IDLE:
-            return "idle"
-        case TurnState.LISTENING:
-            return "listening"
-        case TurnState.PAUSED if reply is not None and reply.prepared and not reply.committed:
-            return "paused: a reply is being prepared" if not reply.text else "paused: a reply is ready, unheard"
-        case TurnState.PAUSED:
-            return "paused: waiting"
-        case TurnState.RESPONDING:
-            prepared = reply is not None and reply.prepared
-            return "turn over: the prepared reply is used" if prepared else "turn over: answering"
+        return DIM
+    if seen.speaking or seen.state is TurnState.PAUSED:
+        return USER
+    return AGENT if seen.state is TurnState.RESPONDING else DIM
 
 
 def _head(seen: Seen, now_s: float) -> Table:
-    words, style = speaker(seen)
+    words, style = speaker(seen), _style(seen)
     mark = "●" if seen.speaking or (seen.reply is not None and seen.reply.playing) else "○"
     left = Text.assemble((f" {mark} ", style), (words, style))
     if seen.muted:
