@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -19,9 +19,9 @@ from pads_runtime import assemble
 from pads_runtime.config import ROOT, PadsSettings, load
 from pads_runtime.errors import PadsError
 from pads_runtime.models import Registry
-from pads_runtime.runs import RunRecord, command_line
 
-from .report import Measurement, Report, report
+from .harness.run import recorded
+from .report import Measurement, Report
 
 app = typer.Typer(help="Measure PADS on this machine.", no_args_is_help=True, add_completion=False)
 
@@ -49,7 +49,8 @@ def stages(as_json: Json = False, runs: Runs = 20, overrides: Set = None) -> Non
     from . import stages as bench
 
     settings, registry = load(None, overrides or []), Registry.load()
-    _record("stages", settings, registry, as_json, lambda: bench.measure(settings, registry, runs, _say))
+    rows = {"tokens_per_s": "decode_token"}
+    _record("stages", settings, registry, as_json, lambda: bench.measure(settings, registry, runs, _say), rows)
 
 
 @app.command("turn_end")
@@ -90,7 +91,10 @@ def engine(
     settings, registry = load(None, overrides or []), Registry.load()
     parts = tuple(name for name in only.split(",") if name)
     options = bench.Options(parts, full, with_1b, stock_python, translator)
-    _record("engine", settings, registry, as_json, lambda: bench.measure(settings.engine, registry, options, _say))
+    rows = {"tokens_per_s": "plain_token", "ttft_ms": "ttft_after_commit_ms_128_follow_full"}
+    _record(
+        "engine", settings, registry, as_json, lambda: bench.measure(settings.engine, registry, options, _say), rows
+    )
 
 
 @app.command()
@@ -128,15 +132,17 @@ def acceptance(
 
 
 def _record(
-    name: str, settings: PadsSettings, registry: Registry, as_json: bool, measure: Callable[[], list[Measurement]]
+    name: str,
+    settings: PadsSettings,
+    registry: Registry,
+    as_json: bool,
+    measure: Callable[[], list[Measurement]],
+    named: Mapping[str, str] | None = None,
 ) -> None:
-    models = assemble.model_hashes(settings, registry)
-    with RunRecord.begin(f"bench-{name}", f"benchmark: {name}", settings, models, command_line()) as record:
-        done = report(name, measure(), ["python", "-m", "bench", *sys.argv[1:]])
-        for row in done.as_json()["measurements"]:
-            record.metrics(**row)
+    """``named`` says which rows are the figures that every record has; see ``bench.harness.essentials``."""
+    done, path = recorded(name, settings, assemble.model_hashes(settings, registry), measure, named)
     _print(done, as_json)
-    _say(f"record: {record.path}")
+    _say(f"record: {path}")
 
 
 def _print(done: Report, as_json: bool) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich.console import Console
@@ -13,6 +13,7 @@ from rich.table import Table
 
 from pads_runtime.runs import command_line, is_target, machine
 
+from .harness.intervals import Interval, Pair, cluster_interval, normal_interval
 from .timing import percentile
 
 
@@ -32,6 +33,8 @@ class Measurement:
     limit: float | None = None
     note: str = ""
     at_least: float | None = None
+    interval: Interval | None = None
+    """Of the mean of repeated runs, or of a paired comparison; it names its method."""
 
     @property
     def within(self) -> bool | None:
@@ -50,7 +53,20 @@ def measurement(
     at_least: float | None = None,
 ) -> Measurement:
     """The spread of ``values``, which must not be empty."""
-    return Measurement(name, unit, len(values), percentile(values, 50), percentile(values, 95), limit, note, at_least)
+    middle, high = percentile(values, 50), percentile(values, 95)
+    return Measurement(name, unit, len(values), middle, high, limit, note, at_least, normal_interval(values))
+
+
+def comparison(
+    name: str, clusters: Mapping[str, Sequence[Pair]], note: str = "", at_least: float | None = None
+) -> Measurement:
+    """A candidate over its baseline from pairs (baseline, candidate) that were measured in turn, by cluster.
+
+    The figure is the median of the pairs' ratios; the interval is that of the ratio of sums.
+    """
+    ratios = [candidate / base for pairs in clusters.values() for base, candidate in pairs if base > 0]
+    middle, high = percentile(ratios, 50), percentile(ratios, 95)
+    return Measurement(name, "x", len(ratios), middle, high, None, note, at_least, cluster_interval(clusters))
 
 
 def missing(name: str, why: str, unit: str = "") -> Measurement:
@@ -67,6 +83,8 @@ class Report:
     tag: str
     command: tuple[str, ...]
     machine: dict[str, Any]
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+    """Conditions, what broke the protocol, and the five figures of every record; see ``bench.harness``."""
 
     def named(self, name: str) -> Measurement:
         """One measurement by its name."""
@@ -79,6 +97,7 @@ class Report:
             "tag": self.tag,
             "command": " ".join(self.command),
             "machine": self.machine,
+            **({"protocol": dict(self.protocol)} if self.protocol else {}),
             "measurements": [_plain(m) for m in self.measurements],
         }
 
@@ -92,18 +111,28 @@ class Report:
             asked = "" if m.within is None else f"{_bounds(m)} {'yes' if m.within else 'NO'}"
             table.add_row(m.name.replace("_", " "), _figure(m.p50), _figure(m.p95), m.unit, str(m.n), asked)
         console.print(table)
+        for breach in self.protocol.get("breaches", ()):
+            console.print(f"descriptive only: {breach}", markup=False)
         console.print(f"command: {' '.join(self.command)}", markup=False)
 
 
-def report(bench: str, measurements: Sequence[Measurement], command: Sequence[str] | None = None) -> Report:
+def report(
+    bench: str,
+    measurements: Sequence[Measurement],
+    command: Sequence[str] | None = None,
+    tag: str | None = None,
+    protocol: Mapping[str, Any] | None = None,
+) -> Report:
     """Measurements with this machine's description. Figures of another machine than the target are never its own."""
     here = machine() | {"load_1m": round(os.getloadavg()[0], 2)}
-    tag = "MEASURED latitude-5490" if is_target() else "MEASURED dev-host"
-    return Report(bench, tuple(measurements), tag, tuple(command or command_line()), here)
+    tag = tag or ("MEASURED target" if is_target() else "MEASURED dev-host")
+    return Report(bench, tuple(measurements), tag, tuple(command or command_line()), here, protocol or {})
 
 
 def _plain(m: Measurement) -> dict[str, Any]:
-    return asdict(m) | {"p50": _rounded(m.p50), "p95": _rounded(m.p95), "within": m.within}
+    interval = None if m.interval is None else m.interval.as_json()
+    figures = {"p50": _rounded(m.p50), "p95": _rounded(m.p95), "within": m.within, "interval": interval}
+    return asdict(m) | figures
 
 
 def _bounds(m: Measurement) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from pads_runtime.config import PadsSettings
 from pads_runtime.engine.protocol import ReplyEngine
 from pads_runtime.frames import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE, AudioFrame, Message, Role, Samples
 from pads_runtime.models import Registry
+from pads_runtime.process import peak_rss_mb
 from pads_runtime.speech.protocol import Synthesizer
 from pads_runtime.turn.protocol import TurnEndPredictor, VoiceActivity
 
@@ -172,8 +171,15 @@ def _engine(stage: ReplyEngine, settings: PadsSettings, runs: int) -> Iterator[M
 
     opened = timed(lambda: stage.open(messages, settings.engine.seed), runs, prepare=lambda: stage.rollback(known))
     yield measurement("reply_header", opened.ms, note=f"one call of {opened.results[-1].prefilled} tokens")
+    first = timed(lambda: _first_token(stage, messages, settings), runs, prepare=lambda: stage.rollback(known))
+    yield measurement("ttft", first.ms, note="header and first token, the turn's words cached")
     yield measurement("decode_token", _decode(stage, messages, settings, known, runs))
     stage.rollback(empty)
+
+
+def _first_token(stage: ReplyEngine, messages: list[Message], settings: PadsSettings) -> None:
+    stage.open(messages, settings.engine.seed)
+    stage.step()
 
 
 def _decode(stage: ReplyEngine, messages: list[Message], settings: PadsSettings, known: int, runs: int) -> list[float]:
@@ -201,6 +207,5 @@ def _first_phrase(stage: Synthesizer, runs: int) -> Iterator[Measurement]:
 
 
 def _memory() -> Iterator[Measurement]:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    yield measurement("rss_now", [psutil.Process().memory_info().rss / 2**20], "MB")
-    yield measurement("rss_peak", [peak / 2**20], "MB", limit=MEMORY_LIMIT_MB, note="all embedded models loaded")
+    yield measurement("rss_now", [psutil.Process().memory_info().rss / 1e6], "MB")
+    yield measurement("rss_peak", [peak_rss_mb()], "MB", limit=MEMORY_LIMIT_MB, note="all embedded models loaded")

@@ -22,8 +22,9 @@ from .config import (
     load_costs,
 )
 from .engine.protocol import ReplyEngine
-from .errors import ConfigError, ModelMissing
+from .errors import ConfigError, ModelError, ModelMissing
 from .models import Registry
+from .models.hashing import sha256_of
 from .reply import Splitter
 from .session import Stages
 from .speech.protocol import Synthesizer
@@ -107,7 +108,7 @@ def translator_name(settings: EngineSettings, registry: Registry) -> str | None:
 
 def _model_sha256(name: str, registry: Registry) -> str:
     pinned = registry.entry(name).files[0].sha256 if name in registry.entries else None
-    return pinned or _sha256(registry.resolve(name))
+    return pinned or sha256_of(registry.resolve(name))
 
 
 def predictor(settings: TurnSettings, registry: Registry) -> TurnEndPredictor:
@@ -177,7 +178,7 @@ def model_hashes(settings: PadsSettings, registry: Registry) -> dict[str, str]:
             for file in registry.entry(name).files:
                 hashes[f"{name}/{file.name}"] = file.sha256 or "not pinned"
         else:
-            hashes[name] = _sha256(Path(name))
+            hashes[name] = _sha256_if_readable(Path(name))
     return hashes
 
 
@@ -195,13 +196,10 @@ def _model_names(settings: PadsSettings) -> list[str]:
     return names
 
 
-def _sha256(path: Path) -> str:
-    import hashlib
-
+def _sha256_if_readable(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+        return sha256_of(path)
+    except ModelError:
         return "unreadable"
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import psutil
 
 from . import assemble, clock, timeline
 from .audio.files import read_audio
@@ -22,6 +21,7 @@ from .demo import DemoScript, ScriptedUser, Utterance, load_script, speak_script
 from .errors import ContextFull, InputError, PadsError
 from .frames import FRAME_S, SAMPLE_RATE, Samples
 from .models import Registry
+from .process import peak_rss_mb
 from .runs import RunRecord, command_line
 from .session import Session
 from .speech.protocol import Synthesizer
@@ -190,14 +190,6 @@ def loudness_of(samples: Samples, rate: int, step_s: float = 0.05) -> list[float
     blocks = samples[: len(samples) // step * step].reshape(-1, step).astype(np.float64) / 32768
     levels: list[float] = np.sqrt((blocks**2).mean(axis=1)).round(4).tolist()
     return levels
-
-
-def peak_rss_mb() -> float:
-    """Peak resident memory of this process so far, in MB (10^6 bytes)."""
-    import resource
-
-    peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return round(max(peak_kb * 1024, psutil.Process().memory_info().rss) / 1e6, 1)
 
 
 def chat(

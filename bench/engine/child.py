@@ -6,7 +6,6 @@ python -m bench.engine.child '{"model": FILE, "threads": 2, "two_depths": false,
 from __future__ import annotations
 
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from pads_runtime.config import EngineSettings
 from pads_runtime.engine.costs import exit_ladder
 from pads_runtime.engine.engine import LlamaEngine
 from pads_runtime.engine.model import Model
+from pads_runtime.process import peak_rss_mb
 
 from .common import QUESTION, Obeying, serve, talk
 
@@ -51,7 +51,7 @@ def main() -> None:
     if not job["repeats"]:
         _rate(engine, 1.0)
     found: dict[str, Any] = {mode: statistics.median(values) for mode, values in rates.items() if values}
-    found["peak_mb"] = _peak_mb()
+    found["peak_mb"] = peak_rss_mb()
     found["mapped_share"], found["mapped_mb"] = _mapped(Path(job["model"]))
     print(json.dumps(found))
 
@@ -79,17 +79,6 @@ def _busy(niceness: int | None) -> Iterator[None]:
             yield
         finally:
             process.kill()
-
-
-def _peak_mb() -> float:
-    """Most memory this process ever had. Linux's ru_maxrss is no answer: a child begins with its parent's."""
-    try:
-        for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    except OSError:
-        pass
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 1024)
 
 
 def _mapped(model: Path) -> tuple[float, float]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from pads_runtime.config import ROOT
-from pads_runtime.errors import PadsError
 
+from ..harness.child import run_child
 from ..report import Measurement, measurement
 from .common import Bench
 
+_TIMEOUT_S = 600.0
 _SETTINGS = ((1, "PASSIVE"), (2, "PASSIVE"), (2, "ACTIVE"))
 
 
@@ -50,9 +49,5 @@ def memory(bench: Bench) -> Iterator[Measurement]:
 
 def _child(bench: Bench, job: dict[str, Any], policy: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "bench.engine.child", json.dumps({"model": str(bench.path)} | job)]
-    environment = os.environ | {"OMP_WAIT_POLICY": policy}
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise PadsError(f"a measured process failed: {(done.stderr.strip().splitlines() or ['no reason'])[-1]}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    needed = ["peak_mb", "mapped_share", "mapped_mb", *(("alone", "beside", "beside_nice") if job["repeats"] else ())]
+    return run_child(command, needed, _TIMEOUT_S, {"OMP_WAIT_POLICY": policy}, ROOT)

@@ -16,6 +16,7 @@ from pads_runtime.cachedir import cache_dir
 from pads_runtime.engine.model import Model
 from pads_runtime.errors import ModelCorrupt, ModelError, SetupError
 from pads_runtime.models import Registry
+from pads_runtime.models.hashing import sha256_of
 
 from . import store
 from .card import write_card
@@ -48,7 +49,7 @@ def run(job: Job, say: Say) -> dict[str, Any]:
     """Fit and store; returns the figures. Raises a PadsError for whatever is wrong with model, data or disk."""
     started = time.perf_counter()
     path = Registry.load().resolve(job.model)
-    sha256 = _hash(path)
+    sha256 = sha256_of(path)
     folder = work_folder(cache_dir(), sha256, job.data, job.exits)
     model = Model(path)
     try:
@@ -74,7 +75,7 @@ def run(job: Job, say: Say) -> dict[str, Any]:
     }
     target = job.out / f"exits-{_slug(job.model)}.npz"
     _save(final, report, target)
-    report |= {"file": target.name, "bytes": target.stat().st_size, "sha256": _hash(target)}
+    report |= {"file": target.name, "bytes": target.stat().st_size, "sha256": sha256_of(target)}
     report["plan"] = asdict(job.plan)
     write_card(report, target.with_name(f"{target.stem}.card.md"), job.model)
     say(f"wrote {target} and its card in {time.perf_counter() - started:.0f} s")
@@ -154,14 +155,6 @@ def _save(final: dict[int, Translator], report: dict[str, Any], target: Path) ->
     if not same:
         target.unlink()
         raise ModelCorrupt(f"'{target}' did not read back as it was written; it was removed")
-
-
-def _hash(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as exc:
-        raise ModelError(f"model file '{path}' cannot be read: {exc.strerror}") from None
 
 
 def _slug(model: str) -> str:

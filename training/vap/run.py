@@ -14,6 +14,7 @@ import numpy as np
 from bench.turn_end.completeness import Labels, read_labels
 from pads_runtime.errors import DataError, ModelCorrupt
 from pads_runtime.models import Registry
+from pads_runtime.models.hashing import sha256_of
 from pads_runtime.turn.vap import CLASSES, VapPredictor
 
 from . import card, graph
@@ -65,7 +66,7 @@ def run(options: Options, say: Say) -> dict[str, Any]:
     model = options.out / f"{NAME}.onnx"
     graph.build(source, heads, model)
     report |= _compare(model, heads, kept[0], say)
-    report |= {"file": model.name, "bytes": model.stat().st_size, "sha256": _sha256(model)}
+    report |= {"file": model.name, "bytes": model.stat().st_size, "sha256": sha256_of(model)}
     report["recordings"] = [r.talk.name for r in kept]
     report["held_out"] = [r.talk.name for r in apart]
     card.write_card(report, options.out / f"{NAME}.card.md")
@@ -86,7 +87,7 @@ def _divide(recordings: Sequence[Recording], held_out: Sequence[str]) -> tuple[l
 def _encoder(source: Path, work: Path) -> Encoder:
     blank = work / "encoder.onnx"
     graph.build(source, graph.Heads.zero(), blank)
-    return Encoder(VapPredictor(blank, ()), _sha256(source), work / "encoded")
+    return Encoder(VapPredictor(blank, ()), sha256_of(source), work / "encoded")
 
 
 def _copies(kept: Sequence[Recording], labels: Labels, encoder: Encoder, count: int, say: Say) -> Rows | None:
@@ -199,8 +200,3 @@ def _compare(model: Path, heads: graph.Heads, recording: Recording, say: Say) ->
         raise ModelCorrupt(f"the exported graph differs from the fitted heads by {worst:.2g}; it was removed")
     say(f"exported graph equals the fitted heads to {worst:.1g}")
     return {"export_max_difference": worst}
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""What every benchmark is run with: conditions, energy, intervals, children, baseline and candidate in turn."""
