@@ -8,7 +8,7 @@ site "default".
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..frames import TraceEvent
@@ -21,7 +21,9 @@ SAY = "hermes/tts/say"
 SAY_FINISHED = "hermes/tts/sayFinished"
 DEFAULT_SITE = "default"
 REMEMBERED = 32
-"""Sessions after their end that a late continueSession or endSession may still name."""
+"""Sessions that a late continueSession or endSession may still name, and texts to say whose end is still to be told."""
+MAX_NAME = 200
+"""Characters of an id of someone else's."""
 
 
 class HermesTranslator:
@@ -35,6 +37,16 @@ class HermesTranslator:
         self._words = ""
         self._interrupted = False
         self._began_s = self._voiced_s = 0.0
+        self._to_say: deque[tuple[str, str, str]] = deque(maxlen=REMEMBERED)
+        self._saying = ""
+        self._refusals = 0
+
+    def asked_to_say(self, words: str, fields: Mapping[str, Any], say: Callable[[str], None]) -> None:
+        """Hand the ``words`` of a hermes/tts/say to the talk; unless it refuses, their end is told under that id."""
+        refusals = self._refusals
+        say(words)
+        if self._refusals == refusals:
+            self._to_say.append((words, _name(fields.get("id")), _name(fields.get("sessionId"))))
 
     def is_ours(self, session: object) -> bool:
         """Whether ``session`` is the open turn's or that of a recent one."""
@@ -60,6 +72,14 @@ class HermesTranslator:
                 return self._captured()
             case "reply_interrupted":
                 self._interrupted = True
+            case "say_refused":
+                self._refusals += 1
+            case "say_started":
+                self._saying = fields.get("text", "")
+            case "say_finished" | "say_withdrawn":
+                return self._said([say for say in self._to_say if say[0] == self._saying][:1])
+            case "stop_asked":  # what waited to be said is forgotten with it
+                return self._said(list(self._to_say))
             case "reply_served":
                 return self._end("abortedByUser" if self._interrupted else "nominal")
             case "turn_closed":
@@ -88,6 +108,13 @@ class HermesTranslator:
         fields = {"text": text, "likelihood": 1.0, "seconds": seconds, "sessionId": self._open}
         return [self._letter(TEXT_CAPTURED, fields)]
 
+    def _said(self, over: Sequence[tuple[str, str, str]]) -> list[Letter]:
+        letters = []
+        for say in over:
+            self._to_say.remove(say)
+            letters.append(self._letter(SAY_FINISHED, {"id": say[1], "sessionId": say[2]}))
+        return letters
+
     def _end(self, reason: str) -> list[Letter]:
         session, self._open = self._open, None
         if session is None:
@@ -103,3 +130,7 @@ def is_for(site: str, fields: Mapping[str, Any]) -> bool:
     """Whether a Hermes message is for ``site``."""
     named = fields.get("siteId")
     return (DEFAULT_SITE if named in (None, "") else named) == site
+
+
+def _name(value: object) -> str:
+    return value[:MAX_NAME] if isinstance(value, str) else ""

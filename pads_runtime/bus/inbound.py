@@ -91,7 +91,8 @@ class Inbound:
             words = _text(fields)
             return lambda controls: controls.hear(words, final=True)
         if topic == hermes.SAY:
-            return _say(fields)
+            text, sessions = _text(fields), self._sessions
+            return lambda controls: sessions.asked_to_say(text, fields, controls.say)
         start = fields.get("init")
         if not isinstance(start, dict):
             raise Refused("no init")

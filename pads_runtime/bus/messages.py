@@ -1,7 +1,7 @@
 """From trace events to messages on ``pads/<site>/...``: a table, and the little that must be remembered. Pure.
 
-Nothing of a prepared reply is told before it is committed, and its text not before its first sound: until then it
-can still be withdrawn. Payloads are documented in the README beside this file.
+Nothing of a prepared reply is told before it is committed, and its text not before its first sound: a reply that was
+never heard is never read either. Payloads are documented in the README beside this file.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ TABLE: Mapping[str, Row] = {
     "turn_confirmed": Row("turn", ("turn", "last_voiced_s"), _TURN),
     "turn_reopened": Row("turn", ("turn",), _TURN),
     "turn_closed": Row("turn", ("turn", "reason"), _TURN),
+    "muted": Row("turn", (), _TURN),
+    "unmuted": Row("turn", (), _TURN),
     "session_failed": Row("turn", ("error",), _TURN),
     "turn_end_predicted": Row("gate", ("p_end", "audio_end_s"), Grade.LIVE, of_turn=True),
     "act_classified": Row("gate", ("p_deep",), Grade.LIVE, of_turn=True),
@@ -50,8 +52,14 @@ TABLE: Mapping[str, Row] = {
     "reply_committed": Row("reply", ("turn",), Grade.PROMISED),
     "reply_withdrawn": Row("reply", ("turn", "reason"), Grade.PROMISED),
     "playback_started": Row("reply", ("turn",), Grade.PROMISED),
+    "reply_held": Row("reply", ("turn", "reason", "heard", "played_s"), Grade.PROMISED),
+    "reply_resumed": Row("reply", ("turn", "reason"), Grade.PROMISED),
     "reply_interrupted": Row("reply", ("turn", "reason", "heard", "played_s"), Grade.PROMISED),
     "reply_served": Row("reply", ("turn", "user", "agent", "approximate"), Grade.PROMISED),
+    "say_started": Row("reply", ("turn", "text"), Grade.PROMISED),
+    "say_finished": Row("reply", ("turn", "text", "heard"), Grade.PROMISED),
+    "say_withdrawn": Row("reply", ("turn", "reason"), Grade.PROMISED),
+    "say_refused": Row("reply", ("reason",), Grade.PROMISED),
     "session_ended": Row("metrics", ("frames_dropped",), Grade.KEPT),
 }
 """Kinds that pass on their fields as they are. ``transcript_updated``, ``reply_generated`` and ``reply_failed`` need
@@ -138,6 +146,8 @@ class Translator:
             case "reply_opened":
                 self._branch = _Branch(committed=True)
                 self._settle()
+            case "say_started":
+                self._branch = _Branch(committed=True, told_text=True)  # its text came from outside
             case "reply_committed":
                 self._branch.committed = True
                 self._settle()

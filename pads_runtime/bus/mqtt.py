@@ -100,8 +100,8 @@ class MqttBus:
                 self._outbox.put(letter)
         if event.kind == "state_changed":
             self._status |= {key: event.fields[key] for key in ("state", "turn") if key in event.fields}
-        elif event.kind == "muted" and isinstance(event.fields.get("muted"), bool):
-            self._status["muted"] = event.fields["muted"]
+        elif event.kind in ("muted", "unmuted"):
+            self._status["muted"] = event.kind == "muted"
         self._tell_dropped()
         self._wake.set()
 

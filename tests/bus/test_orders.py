@@ -144,6 +144,7 @@ def test_what_the_talk_cannot_do_is_refused_and_not_raised() -> None:
     inbound = Inbound(BusSettings(), Deaf())
     reason = inbound.take("pads/default/in/transcript", b'{"text": "hi"}', False, 0.0)
     assert reason == "the talk cannot: this talk has a recogniser of its own"
+    assert dict(inbound.refused) == {"the talk cannot": 1}
 
 
 def test_without_the_switch_nothing_of_hermes_is_listened_to() -> None:
