@@ -127,6 +127,12 @@ def _apply(row: TurnRow, event: TraceEvent, onset_s: float) -> None:
             row.false_cutoffs += 1
         case "reply_failed":
             row.error = fields["error"]
+            if fields.get("prepared") and row.prepared > row.committed + row.discarded:  # a branch, not yet the reply
+                row.wasted_tokens += fields["tokens"]
+                row.wasted_cpu_ms += fields["cpu_ms"]
+                row.prepare_s = row.first_token_s = None
+                row.discarded += 1
+                row.discard_reasons.append("it failed")
         case "reply_served":
             row.user, row.agent = fields["user"], fields["agent"]
             row.approximate = fields.get("approximate", False)

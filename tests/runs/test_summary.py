@@ -203,6 +203,24 @@ def test_a_failed_reply_leaves_its_error_and_no_figures() -> None:
     assert (figures["turns"], figures["post_confirm_ttft_ms"], figures["dead_air_ms"]) == (0, None, None)
 
 
+def test_the_tokens_of_a_branch_that_failed_are_waste_and_those_of_a_reply_that_failed_are_not() -> None:
+    cost = {"error": "broken", "tokens": 3, "cpu_ms": 30.0}
+    events = [
+        *spoken(1, 1.0, 2.0),
+        *prepared(1, 2.3),
+        at(2.4, "reply_failed", turn=1, prepared=True, **cost),
+        *answered_plainly(1, 2.0, 2.7),
+        *spoken(2, 8.0, 9.0),
+        *prepared(2, 9.3),
+        *committed(2, 9.0, 9.7)[:3],
+        at(9.9, "reply_failed", turn=2, prepared=True, **cost),
+    ]
+    figures = summarise(events)
+    assert (figures["spec_wasted_tokens"], figures["spec_wasted_cpu_ms"]) == (3, 30.0)
+    assert (figures["prepared"], figures["committed"], figures["discarded"]) == (2, 1, 1)
+    assert figures["per_turn"][0]["discard_reasons"] == ["it failed"]
+
+
 def test_spreads_are_over_answered_turns() -> None:
     events = [START]
     for turn, start_s in enumerate((0.0, 10.0, 20.0), 1):
