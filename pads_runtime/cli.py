@@ -1,6 +1,7 @@
 """The ``pads`` command. Results go to stdout (with --json: one JSON object), progress and errors to stderr.
 
-Exit codes: 0 done, 1 it could not be done, 2 the command line or a setting is wrong, 130 stopped by Ctrl-C.
+Exit codes: 0 done, 1 it could not be done, 2 the command line or a setting is wrong, 130 stopped by Ctrl-C,
+143 stopped by SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,13 +21,17 @@ from . import __version__
 from .aio import WORKER_NAMES
 from .cli_bus import bus_app
 from .cli_calibrate import calibrate
+from .cli_devices import devices
+from .cli_live import dashboard, talk
 from .cli_models import models_app
 from .config import PadsSettings, load
 from .errors import InputError, PadsError
 from .frames import GateMode
+from .process import Termination
 
 STOPPED = 130
 """Exit code after Ctrl-C: 128 and the number of SIGINT."""
+TERMINATED = 143
 
 app = typer.Typer(
     name="pads",
@@ -38,6 +43,9 @@ app = typer.Typer(
 app.add_typer(models_app, name="models")
 app.add_typer(bus_app, name="bus")
 app.command()(calibrate)
+app.command()(talk)
+app.command()(dashboard)
+app.command()(devices)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout; progress on stderr.")]
 Set = Annotated[
@@ -124,6 +132,8 @@ def main() -> int:
 
 
 def _run() -> int:
+    termination = Termination()
+    termination.install()
     try:
         result = app(prog_name="pads", standalone_mode=False)
     except PadsError as exc:
@@ -140,7 +150,7 @@ def _run() -> int:
     except MemoryError:
         return _fail("out of memory; use a smaller model or --set engine.n_ctx=1024", 1)
     if result == STOPPED:  # typer turns Ctrl-C into this
-        return _fail("stopped; the run record holds what was done", STOPPED)
+        return _fail("stopped; the run record holds what was done", TERMINATED if termination.asked else STOPPED)
     return result if isinstance(result, int) else 0
 
 
@@ -158,7 +168,7 @@ def _leave(code: int) -> None:
             stream.flush()
         except BrokenPipeError:  # whoever read it has gone; what is left must not be tried again at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    if code == STOPPED or any(thread.name.startswith(WORKER_NAMES) for thread in threading.enumerate()):
+    if code in (STOPPED, TERMINATED) or any(thread.name.startswith(WORKER_NAMES) for thread in threading.enumerate()):
         os._exit(code)
 
 

@@ -44,6 +44,19 @@ class AudioSettings(Settings):
     """Which channel of a stereo recording is the user."""
     queue_frames: Count = 50
     """Frames that may wait for the session; beyond it the oldest is dropped and counted."""
+    input_device: int | str | None = None
+    """Microphone of a live talk: its number or (part of) its name in `pads devices`; null is the system's default."""
+    output_device: int | str | None = None
+    """Loudspeaker, likewise."""
+    echo: Literal["auto", "webrtc", "headset", "off"] = "auto"
+    """What keeps the agent from hearing itself. webrtc: an echo canceller; headset: nothing has to; off: nothing does;
+    auto: headset where a device's name says so, else webrtc."""
+    input_latency_s: Annotated[float, Field(gt=0.0, le=1.0)] = 0.04
+    """Buffer of the microphone: how late a callback may come before audio is lost."""
+    output_latency_s: Annotated[float, Field(gt=0.0, le=1.0)] = 0.015
+    """Buffer of the loudspeaker: how late a callback may come before it clicks, and what an interruption cannot cut."""
+    dead_after_s: Annotated[float, Field(gt=0.0, le=60.0)] = 2.0
+    """A device from which nothing came for so long is taken for lost, and opened again."""
 
 
 class VoiceActivitySettings(Settings):
@@ -297,6 +310,14 @@ class DemoSettings(Settings):
     """A file name in configs/ or a path."""
 
 
+class TalkSettings(Settings):
+    """A live talk."""
+
+    record_minutes: Annotated[float, Field(ge=0.0, le=60.0)] = 0.0
+    """How much of its sound is kept, both sides, and written as conversation.wav when it ends: the last so many
+    minutes, 2 MB each in memory and 4 MB on disk. 0 keeps none; the words are in the trace in any case."""
+
+
 class RunSettings(Settings):
     """Where run records go."""
 
@@ -318,6 +339,7 @@ class PadsSettings(Settings):
     bus: BusSettings = BusSettings()
     clock: ClockSettings = ClockSettings()
     demo: DemoSettings = DemoSettings()
+    talk: TalkSettings = TalkSettings()
     run: RunSettings = RunSettings()
 
 

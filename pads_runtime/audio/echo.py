@@ -19,7 +19,7 @@ from ..frames import FRAME_SAMPLES, SAMPLE_RATE, Samples
 EchoSetting = Literal["auto", "webrtc", "headset", "off"]
 EchoMode = Literal["webrtc", "headset", "off"]
 
-MARGIN_S = 0.01
+MARGIN_S = 0.005
 """How much earlier than timed the reference is read, against errors in the devices' own account of their delay."""
 _HEADSETS = ("headset", "headphone", "earphone", "earbud", "airpods", "hands-free", "handsfree", "bluez")
 _AGENT_DB = -50.0

@@ -25,15 +25,17 @@ class LiveSink:
         self._ask_restart = ask_restart
         self._heard_before = 0.0
         self._away = False
+        self._silent_until_s = 0.0
 
     def write(self, samples: Samples, now_s: float) -> float:
         """Queue samples behind what is queued; returns when the last one sounds, as far as can be told now.
 
-        With no samples it tells when what is queued ends. While the speaker is away they count as never heard, and
-        take their time. Raises DeviceError when more than five minutes wait.
+        While the speaker is away they count as never heard, and take their time. Raises DeviceError when more than
+        five minutes wait.
         """
         if self._away:
-            return now_s + len(samples) / self.sample_rate
+            self._silent_until_s = max(self._silent_until_s, now_s) + len(samples) / self.sample_rate
+            return self._silent_until_s
         self._player.add(self._to_device(samples))
         return self._player.ends_s(now_s)
 
@@ -42,9 +44,16 @@ class LiveSink:
         heard, restart = self._player.cut()
         if restart:
             self._ask_restart()
+        self._silent_until_s = now_s
         total = self._heard_before + heard * self.sample_rate / self._player.rate
         self._heard_before = 0.0
         return round(total)
+
+    def pending_s(self, now_s: float) -> float:
+        """Seconds until the last queued sample will have sounded; 0 when all of it has."""
+        if self._away:
+            return max(0.0, self._silent_until_s - now_s)
+        return max(0.0, self._player.ends_s(now_s) - now_s)
 
     def window(self, start_s: float, end_s: float) -> Samples:
         """What sounded in [start_s, end_s), int16 mono at 16 kHz, shape (round((end_s - start_s) * 16000),)."""

@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-import soxr
 
 from ..frames import SAMPLE_RATE, AudioFrame, Samples
 from .framing import FrameMaker
+from .resample import UnitResampler
 from .ring import Ring
 from .stream_clock import StreamClock
 from .timing import CallbackTimes
 
 RING_S = 2.0
+UNIT_S = 0.01
 
 
 class Microphone:
@@ -33,12 +34,9 @@ class Microphone:
         self._stamp = (0, 0.0)
         self._overflowed = False
         self._clock = StreamClock(rate, "earliest")
-        self._taken = 0
         self._resampled = 0
         self._lost = 0
-        self._resampler = None
-        if rate != SAMPLE_RATE:
-            self._resampler = soxr.ResampleStream(rate, SAMPLE_RATE, 1, dtype="float32", quality="HQ")
+        self._resampler = UnitResampler(rate, SAMPLE_RATE, UNIT_S)
 
     def hear(self, block: Samples, overflowed: bool) -> None:
         """The callback: copy ``block``, shape (frames, channels), and note when."""
@@ -65,12 +63,8 @@ class Microphone:
             self._clock.observe(count, at_s)
         if not len(block) or not self._clock.known:
             return []
-        self._taken += len(block) + lost
         self._lost += lost
-        samples = self._to_mono(block)
-        if self._resampler is None:
-            return maker.push(samples, self._clock.time_of(self._taken))
-        converted = _to_int16(self._resampler.resample_chunk(samples.astype(np.float32)))
+        converted = self._resampler.push(self._to_mono(block))
         self._resampled += len(converted)
         # The resampler holds some samples back, so time follows what it has let go.
         heard = self._resampled * self.rate / SAMPLE_RATE + self._lost
@@ -82,8 +76,3 @@ class Microphone:
             return block[:, 0]
         mean: Samples = np.rint(block.mean(axis=1)).astype(np.int16)
         return mean
-
-
-def _to_int16(samples: np.ndarray[tuple[int], np.dtype[np.float32]]) -> Samples:
-    clipped: Samples = np.clip(np.rint(samples), -32768, 32767).astype(np.int16)
-    return clipped

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import soxr
 
 from ..frames import SAMPLE_RATE, Samples
 from .player import Player
+from .resample import UnitResampler
 
 KEEPS_S = 16.0
+UNIT_S = 0.005
 RESYNC_S = 0.01
 """An error of alignment beyond which the canceller's reading place jumps; it relearns the delay afterwards."""
 
@@ -21,8 +22,7 @@ class Reference:
 
     def __init__(self, player: Player) -> None:
         self._player = player
-        self._ratio = SAMPLE_RATE / player.rate
-        self._resampler = soxr.ResampleStream(player.rate, SAMPLE_RATE, 1, dtype="int16", quality="MQ")
+        self._resampler = UnitResampler(player.rate, SAMPLE_RATE, UNIT_S)
         self._data: Samples = np.zeros(round(KEEPS_S * SAMPLE_RATE), dtype=np.int16)
         self._end = 0
         """Index on a 16 kHz line, 0 being the player's position 0, up to which samples are known."""
@@ -30,6 +30,8 @@ class Reference:
         self._next: int | None = None
         self._lock = threading.Lock()
         self.resyncs = 0
+        self.late = 0
+        """Times that ``take`` wanted samples that were not known yet."""
 
     def update(self) -> None:
         """Take over what has been given to the loudspeaker since the last call."""
@@ -38,8 +40,7 @@ class Reference:
         samples = block[:, 0]
         if lost:  # nobody called for seconds: what was missed counts as silence
             samples = np.concatenate([np.zeros(lost, dtype=np.int16), samples])
-        if self._player.rate != SAMPLE_RATE and len(samples):
-            samples = self._resampler.resample_chunk(samples)
+        samples = self._resampler.push(samples)
         with self._lock:
             if at is not None:
                 position, sounds_s = at
@@ -64,6 +65,7 @@ class Reference:
                 self.resyncs += self._next is not None
                 self._next = due
             first, self._next = self._next, self._next + count
+            self.late += first + count > self._end
             return self._span(first, count)
 
     def window(self, start_s: float, end_s: float) -> Samples:

@@ -28,7 +28,7 @@ ROOM_RATE = 16_000
 SPEAKER_RATE = 24_000
 """The rates of the sinks, those of the runtime's ears and of its embedded voice: nothing on the way resamples."""
 LEAD_S = 0.3
-"""Silence before what is played: a sink that just woke up loses the first 60 ms of a new stream."""
+"""Silence before what is played: time for the stream to settle."""
 STARTS_WITHIN_S = 10.0
 NEEDED = ("pulseaudio", "pactl", "pacat", "parec")
 
@@ -77,8 +77,8 @@ class Rig:
         socket.unlink(missing_ok=True)
         modules = (
             f"module-native-protocol-unix auth-anonymous=1 socket={socket}",
-            f"module-null-sink sink_name=speaker rate={SPEAKER_RATE} channels=1 format=s16le",
-            f"module-null-sink sink_name=room rate={ROOM_RATE} channels=1 format=s16le",
+            f"module-null-sink {_null_sink('speaker')}",
+            f"module-null-sink {_null_sink('room')}",
         )
         options = ["-n", "--exit-idle-time=-1", "--daemonize=no", "--use-pid-file=no", "--disable-shm=yes"]
         options += ["--realtime=no", "--high-priority=no", "--log-target=stderr"]
@@ -126,9 +126,7 @@ class Rig:
 
     def plug(self, place: Place) -> None:
         """Bring a device back that was unplugged."""
-        rate = ROOM_RATE if place == "room" else SPEAKER_RATE
-        options = (f"sink_name={place}", f"rate={rate}", "channels=1", "format=s16le")
-        self._pactl("load-module", "module-null-sink", *options)
+        self._pactl("load-module", "module-null-sink", *_null_sink(place).split())
 
     @contextmanager
     def echo(self, gain_db: float, delay_ms: int = 40) -> Iterator[None]:
@@ -147,7 +145,7 @@ class Rig:
 
     def play(self, samples: Samples, rate: int = ROOM_RATE, place: Place = "room") -> subprocess.Popen[bytes]:
         """Let the user say ``samples`` (int16 mono) after LEAD_S; returns at once, ``wait()`` when all is said."""
-        command = ["pacat", "--playback", "-d", place, f"--rate={rate}", "--latency-msec=20"]
+        command = ["pacat", "--playback", "-d", place, f"--rate={rate}", "--latency-msec=200"]
         player = subprocess.Popen([*command, *_FORMAT], env={**os.environ, **self.env}, stdin=subprocess.PIPE)
         lead = np.zeros(round(LEAD_S * rate), dtype=np.int16)
         threading.Thread(target=_feed, args=(player, np.concatenate([lead, samples]).tobytes()), daemon=True).start()
@@ -253,6 +251,12 @@ class Recording:
 
 
 _FORMAT = ("--format=s16le", "--channels=1", "--raw")
+
+
+def _null_sink(place: Place) -> str:
+    """Arguments of one sink. One that may rewind renders seconds ahead, stalls each new stream and loses its head."""
+    rate = ROOM_RATE if place == "room" else SPEAKER_RATE
+    return f"sink_name={place} rate={rate} channels=1 format=s16le norewinds=1"
 
 
 def _feed(player: subprocess.Popen[bytes], data: bytes) -> None:
