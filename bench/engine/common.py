@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,9 +51,16 @@ def talk(text: str) -> list[Message]:
 
 
 def sized(engine: LlamaEngine, tokens: int, question: str = QUESTION) -> str:
-    """Text of about ``tokens`` tokens, at most, that ends in ``question``."""
-    room = max(tokens - engine.token_count(question), 0)
-    return SENTENCE * (room // engine.token_count(SENTENCE)) + question
+    """Text that ends in ``question`` and has ``tokens`` tokens, or as few less as whole words allow."""
+    words = (SENTENCE * (tokens // 10 + 1)).split()
+    fits = bisect.bisect_right(
+        range(len(words)), tokens, key=lambda n: engine.token_count(_behind(words[:n], question))
+    )
+    return _behind(words[: max(fits - 1, 0)], question)
+
+
+def _behind(words: Sequence[str], question: str) -> str:
+    return " ".join([*words, question])
 
 
 @dataclass

@@ -18,6 +18,9 @@ DRAFT_LENS = (1, 2, 3, 4, 5, 6)
 CROSSED = (256, 512, 1024)
 """Cells at which llama.cpp's kernels change; replies to long prompts cross each."""
 
+_BEFORE = 16
+"""Cells left of a boundary for the reply's beginning."""
+
 Config = tuple[int, int, bool]
 """Exit, draft length, with the translator."""
 
@@ -54,12 +57,15 @@ def measure(bench: Bench) -> Iterator[Measurement]:
         jobs = _jobs(grid, len(short), bench.full)
         found = _compare(bench, engines, told, [(short[i], wanted[i], config) for i, config in jobs])
         yield _figure("identical", found, f"{len(short)} prompts, {len(grid)} of (exit, draft length, translator)")
-        long = [(cells, talk(sized(plain, cells - 65))) for cells in CROSSED]
+        plain.open(talk(""), 1)
+        around = len(plain.cached_tokens)
+        long = [(cells, talk(sized(plain, cells - around - _BEFORE))) for cells in CROSSED]
         crossing = []
         for cells, messages in long:
             plain.open(messages, 1)
             before = len(plain.cached_tokens)
             answer = reply(plain, messages)
+            bench.say(f"{before} cells before a reply of {len(answer)}, to cross {cells}")
             if before < cells < before + len(answer):
                 picked = grid if bench.full else grid[CROSSED.index(cells) :: 9]
                 crossing += [(messages, answer, config) for config in picked]
