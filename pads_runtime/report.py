@@ -10,6 +10,9 @@ from rich.text import Text
 
 from .talks import Talk
 
+ROWS = 40
+"""Of a longer talk the last turns are shown."""
+
 
 def talk(console: Console, done: Talk) -> None:
     """One talk: a row a turn, and what it means."""
@@ -19,7 +22,11 @@ def talk(console: Console, done: Talk) -> None:
         table.add_column(name, justify=justify)  # type: ignore[arg-type]
     table.add_column("wait for the model\nafter the turn's end, ms", justify="right")
     table.add_column("silence before\nthe answer, ms", justify="right")
-    for row in summary["per_turn"]:
+    if len(summary["per_turn"]) > ROWS:
+        table.caption = (
+            f"the last {ROWS} of {len(summary['per_turn'])} turns; all are in {done.folder / 'metrics.jsonl'}"
+        )
+    for row in summary["per_turn"][-ROWS:]:
         table.add_row(
             str(row["turn"]),
             Text(row["user"]),  # words, whatever marks are in them
@@ -39,7 +46,8 @@ def talk(console: Console, done: Talk) -> None:
         spread = summary[key]
         if spread is not None:
             _say(console, f"{words}: median {spread['p50']:.0f} ms, 95 % under {spread['p95']:.0f} ms")
-    _say(console, f"listen: {done.folder / 'conversation.wav'}  (left: user, right: PADS)")
+    if (done.folder / "conversation.wav").exists():  # a live talk's sound is kept only if asked for
+        _say(console, f"listen: {done.folder / 'conversation.wav'}  (left: user, right: PADS)")
     _say(console, f"look:   {done.folder / 'timeline.html'}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TextIO
@@ -69,6 +69,17 @@ def parse_line(line: bytes | str) -> TraceEvent:
     if not isinstance(row, dict) or not {"t", "event"} <= row.keys():
         raise ValueError("not an object with 't' and 'event'")
     return TraceEvent(row.pop("t"), row.pop("event"), row)
+
+
+def stream(path: Path) -> Iterator[TraceEvent]:
+    """The events of a trace file one by one, for a talk of hours; a line that is no event is left out."""
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                with contextlib.suppress(ValueError):
+                    yield parse_line(line)
+    except OSError as exc:
+        raise InputError(f"trace '{path}' cannot be read: {exc.strerror}") from None
 
 
 def read(path: Path) -> list[TraceEvent]:

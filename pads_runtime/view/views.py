@@ -46,7 +46,7 @@ class View(Protocol):
 
 
 class ScreenView:
-    """The whole terminal, drawn anew when something happened."""
+    """The whole terminal, drawn anew when something happened. ``vitals`` is asked in the view's thread."""
 
     def __init__(self, clock: Clock, look: Look, vitals: Callable[[], Vitals], console: Console | None = None) -> None:
         self.seen = Seen()
@@ -71,12 +71,12 @@ class ScreenView:
             moving = self.seen.reply is not None and self.seen.reply.playing
             if self._changed or moving or now_s - drawn_s >= IDLE_REFRESH_S:
                 self._changed, drawn_s = False, now_s
-                await self._worker.run(self._draw, self.seen, self._vitals(), now_s)
+                await self._worker.run(self._draw, self.seen, now_s)
             await asyncio.sleep(REFRESH_S)
 
-    def _draw(self, seen: Seen, vitals: Vitals, now_s: float) -> None:
+    def _draw(self, seen: Seen, now_s: float) -> None:
         size = self._console.size
-        self._live.update(render(seen, vitals, self._look, now_s, (size.width, size.height)), refresh=True)
+        self._live.update(render(seen, self._vitals(), self._look, now_s, (size.width, size.height)), refresh=True)
 
     async def close(self) -> None:
         if self._closed:

@@ -37,7 +37,24 @@ def test_a_talk_is_told_turn_by_turn_and_in_sum() -> None:
     assert "prepared and thrown away 1x, then prepared in the pause" in text
     assert "made after the turn" in text
     assert "2 turns answered; 2 replies prepared in pauses: 1 used, 1 thrown away unheard" in text
-    assert "listen: runs/x/conversation.wav" in text
+    assert "look:   runs/x/timeline.html" in text
+
+
+def test_its_sound_is_told_of_where_it_was_kept(tmp_path: Path) -> None:
+    talk = Talk(held().summary, tmp_path)
+    assert "listen:" not in shown(report.talk, talk)
+    (tmp_path / "conversation.wav").touch()
+    assert f"listen: {tmp_path / 'conversation.wav'}" in shown(report.talk, talk)
+
+
+def test_of_a_long_talk_the_last_turns_are_shown_and_the_rest_is_named() -> None:
+    talk = held()
+    row = talk.summary["per_turn"][0]
+    rows = [{**row, "turn": turn, "user": f"question {turn} "} for turn in range(1, 101)]
+    text = shown(report.talk, Talk({**talk.summary, "per_turn": rows}, Path("runs/x")))
+    assert "question 100 " in text
+    assert "question 60 " not in text
+    assert "the last 40 of 100 turns; all are in runs/x/metrics.jsonl" in text
 
 
 def test_a_talk_in_which_nothing_happened_can_be_told() -> None:
