@@ -75,11 +75,7 @@ def dashboard(
     async def main() -> None:
         here = asyncio.current_task()
         assert here is not None
-
-        def end() -> None:
-            here.cancel()
-
-        with Ending().during_the_talk(end, end), contextlib.suppress(asyncio.CancelledError):
+        with Ending().during(here.cancel, here.cancel), contextlib.suppress(asyncio.CancelledError):
             await serve(folder, port, access, started, _progress)
 
     asyncio.run(main())

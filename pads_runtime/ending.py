@@ -1,4 +1,4 @@
-"""How a live talk is told to end by the system: Ctrl-C, a polite kill, a terminal that goes away."""
+"""How what runs for hours is told to end by the system: Ctrl-C, a polite kill, a terminal that goes away."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ import contextlib
 import signal
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class Ended(SystemExit):
-    """The process was asked to end before the talk had begun; exit code 0."""
-
-    def __init__(self) -> None:
-        super().__init__(0)
-
-
 class Ending:
-    """Remembers which signal asked for the end. The first one asks politely, a second Ctrl-C insists."""
+    """Remembers which signal asked for the end. The first one asks politely, a second Ctrl-C insists.
+
+    A signal that is ignored when the process begins (``nohup``, a shell's background job) stays ignored.
+    """
 
     def __init__(self) -> None:
         self.asked: signal.Signals | None = None
@@ -30,22 +27,19 @@ class Ending:
         return self.asked is signal.SIGINT
 
     @contextlib.contextmanager
-    def before_the_talk(self) -> Iterator[None]:
-        """While models load, SIGTERM and SIGHUP raise Ended, so that records are closed; Ctrl-C is Python's own."""
-
-        def end(number: int, frame: FrameType | None) -> None:
-            self.asked = signal.Signals(number)
-            raise Ended
-
-        before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    def before(self) -> Iterator[None]:
+        """While models load: a terminal that goes away ends it as Ctrl-C does, so that records are closed."""
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+            yield
+            return
+        handler = signal.signal(signal.SIGHUP, _interrupt)
         try:
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            signal.signal(signal.SIGHUP, handler)
 
     @contextlib.contextmanager
-    def during_the_talk(self, quit_: Callable[[], None], insist: Callable[[], None]) -> Iterator[None]:
+    def during(self, quit_: Callable[[], object], insist: Callable[[], object]) -> Iterator[None]:
         """On the running event loop: the first signal calls ``quit_``, a second Ctrl-C ``insist``."""
         loop = asyncio.get_running_loop()
 
@@ -57,10 +51,17 @@ class Ending:
                 self.asked = number
             quit_()
 
-        for number in SIGNALS:
+        before = {number: signal.getsignal(number) for number in SIGNALS}
+        heard = [number for number in SIGNALS if before[number] is not signal.SIG_IGN]
+        for number in heard:
             loop.add_signal_handler(number, ask, number)
         try:
             yield
         finally:
-            for number in SIGNALS:
+            for number in heard:
                 loop.remove_signal_handler(number)
+                signal.signal(number, before[number])
+
+
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

@@ -31,7 +31,7 @@ from .audio.sink import write_conversation
 from .clock import Clock, LoopClock
 from .config import AudioSettings, PadsSettings, load_costs
 from .controls import Controls
-from .ending import Ended, Ending
+from .ending import Ending
 from .errors import ConfigError, PadsError
 from .frames import SAMPLE_RATE, TraceEvent
 from .models import Registry
@@ -40,7 +40,7 @@ from .recording import Recording
 from .runs import RunRecord
 from .session import Session
 from .summary import summarise
-from .talks import Progress, Talk, _also_logged, _record
+from .talks import Progress, Talk, also_logged, begin_record
 from .trace import Trace, stream
 from .view.keys import Command, keys, readable
 from .view.terminal import Look, Vitals
@@ -93,15 +93,15 @@ class LiveTalk:
 
 
 def talk(settings: PadsSettings, progress: Progress, shown: Shown, open_audio: OpenAudio | None = None) -> LiveTalk:
-    """Talk with whoever is at the microphone until told to end. Raises PadsError, KeyboardInterrupt, Ended."""
+    """Talk with whoever is at the microphone until told to end. Raises PadsError, KeyboardInterrupt."""
     if settings.clock.kind != "real":
         raise ConfigError("a live talk runs in real time: clock.kind must be real")
     ending = Ending()
     done: list[Talk] = []
     try:
-        with _record(settings, "talk", "live talk") as record:
-            progress = _also_logged(progress, record)
-            with ending.before_the_talk():
+        with begin_record(settings, "talk", "live talk") as record:
+            progress = also_logged(progress, record)
+            with ending.before():
                 models = _load(settings, progress, check=open_audio is None)
             done.append(_hold(settings, record, models, _Outside(shown, ending, open_audio or _devices, progress)))
             if ending.interrupted:
@@ -219,7 +219,7 @@ async def _converse(settings: PadsSettings, session: Session, trace: Trace, besi
     beside.outside.progress("listening; speak when you like" + _how_to_end(beside.outside.shown))
     try:
         with (
-            beside.outside.ending.during_the_talk(session.quit, lambda: _cancel(here)),
+            beside.outside.ending.during(session.quit, here.cancel),
             _keyboard(session, view, beside),
         ):
             sides.append(asyncio.create_task(_side("view", view.run(), session, ends_talk=True)))
@@ -232,10 +232,6 @@ async def _converse(settings: PadsSettings, session: Session, trace: Trace, besi
         if sides:
             await asyncio.wait(sides)
         await view.close()
-
-
-def _cancel(task: asyncio.Task[Any]) -> None:
-    task.cancel()
 
 
 async def _side(name: str, work: Coroutine[Any, Any, None], session: Session, ends_talk: bool) -> None:
@@ -378,6 +374,3 @@ def shifted(events: list[TraceEvent], from_s: float) -> list[TraceEvent]:
             times = {key: event.fields[key] - from_s for key in _TIMES if isinstance(event.fields.get(key), float)}
             later.append(replace(event, t_s=event.t_s - from_s, fields={**event.fields, **times}))
     return later
-
-
-__all__ = ["Audio", "Ended", "LiveTalk", "Shown", "shifted", "talk"]

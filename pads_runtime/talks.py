@@ -43,8 +43,8 @@ def demo(settings: PadsSettings, progress: Progress, name: str = "demo") -> Talk
     """Hold the scripted talk. Raises PadsError."""
     script = load_script(settings.demo.script)
     purpose = "scripted talk: a synthesised user with pauses inside and at the end of turns"
-    with _record(settings, name, purpose) as record:
-        progress = _also_logged(progress, record)
+    with begin_record(settings, name, purpose) as record:
+        progress = also_logged(progress, record)
         registry = Registry.load()
         assemble.check(settings, registry)
         progress("loading models")
@@ -57,13 +57,13 @@ def demo(settings: PadsSettings, progress: Progress, name: str = "demo") -> Talk
 def replay(settings: PadsSettings, path: Path, progress: Progress) -> Talk:
     """Let a recording be the user. Raises PadsError."""
     purpose = f"replay of {path.name}"
-    with _record(settings, f"replay-{path.stem}", purpose) as record:
+    with begin_record(settings, f"replay-{path.stem}", purpose) as record:
         samples = read_audio(path, settings.audio.channel)
         if len(samples) < SAMPLE_RATE * FRAME_S:
             raise InputError(
                 f"'{path}' is shorter than one frame of {FRAME_S * 1000:.0f} ms; nothing can be heard in it"
             )
-        progress = _also_logged(progress, record)
+        progress = also_logged(progress, record)
         registry = Registry.load()
         assemble.check(settings, registry)
         progress("loading models")
@@ -168,7 +168,8 @@ def _draw(settings: PadsSettings, folder: Path, figures: dict[str, Any], trace: 
     timeline.write(folder / "timeline.html", trace.events, page, folder.name, {"user": user, "agent": agent})
 
 
-def _record(settings: PadsSettings, name: str, purpose: str) -> RunRecord:
+def begin_record(settings: PadsSettings, name: str, purpose: str) -> RunRecord:
+    """The record of a talk with these settings, with the hashes of its models. Raises PadsError."""
     try:
         hashes = assemble.model_hashes(settings, Registry.load())
     except PadsError as exc:
@@ -176,7 +177,9 @@ def _record(settings: PadsSettings, name: str, purpose: str) -> RunRecord:
     return RunRecord.begin(name, purpose, settings, hashes, command_line())
 
 
-def _also_logged(progress: Progress, record: RunRecord) -> Progress:
+def also_logged(progress: Progress, record: RunRecord) -> Progress:
+    """``progress`` that is kept in the record's log as well."""
+
     def tell(text: str) -> None:
         progress(text)
         record.log(text)
@@ -196,8 +199,8 @@ def chat(
     settings: PadsSettings, stream: BinaryIO, progress: Progress, show: Callable[[str], None] | None
 ) -> dict[str, Any]:
     """Typed turns from ``stream``. With ``show`` replies appear as they come, and on a terminal errors end no talk."""
-    with _record(settings, "chat", "typed turns") as record:
-        progress = _also_logged(progress, record)
+    with begin_record(settings, "chat", "typed turns") as record:
+        progress = also_logged(progress, record)
         registry = Registry.load()
         progress("loading models")
         acts = assemble.acts(settings.acts, registry)
