@@ -56,13 +56,17 @@ def stages(as_json: Json = False, runs: Runs = 20, overrides: Set = None) -> Non
 @app.command("turn_end")
 def turn_end(
     data: Annotated[Path, typer.Option(help="Folder that holds spokenwoz_sample, ami_audio and vap_phrases.")],
+    answers: Annotated[
+        Path | None, typer.Option(help="Folder that keeps the networks' answers: a stopped or repeated run goes on.")
+    ] = None,
     as_json: Json = False,
     overrides: Set = None,
 ) -> None:
     """How early each turn-end predictor answers, and how often it cuts a speaker off."""
     from .turn_end.cli import run
+    from .turn_end.run import Asked
 
-    run(data, load(None, overrides or []), Registry.load(), as_json, _say)
+    run(Asked(data, answers), load(None, overrides or []), Registry.load(), as_json, _say)
 
 
 @app.command()

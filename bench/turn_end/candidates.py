@@ -7,10 +7,11 @@ the fold's that was trained without it, so no figure comes from a talk its weigh
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from pads_runtime.turn.smart_turn import SmartTurnPredictor
 from pads_runtime.turn.vap import VapPredictor
 
 from .corpora import Ask, Phrase, Talk, asks, heard
+from .kept import Kept
 
 EVERY_100_MS = tuple(round(0.1 * step, 1) for step in range(1, 11))
 SHIPPED = (0.2, 0.5)
@@ -53,6 +55,7 @@ CANDIDATES = (
     Candidate("smart_turn every 0.1 s", "smart_turn", EVERY_100_MS),
     Candidate("smart_turn cut to 4 s, every 0.1 s", "cut", EVERY_100_MS),
     Candidate("vap at 0.2 s", "vap", (0.2,)),
+    Candidate("vap at 0.2, 0.3 s", "vap", (0.2, 0.3)),
     Candidate("vap at 0.2, 0.5 s", "vap", SHIPPED),
     Candidate("vap at 0.1, 0.2, 0.3, 0.5 s", "vap", FEW),
     Candidate("vap every 0.1 s", "vap", EVERY_100_MS),
@@ -81,25 +84,39 @@ class FoldHeads:
         return float(1.0 / (1.0 + np.exp(-(features.reshape(-1) @ row[:-1] + row[-1]))))
 
 
-def answers(
-    talks: Sequence[Talk],
-    smart_turn: SmartTurnPredictor,
-    vap: VapPredictor,
-    folds: FoldHeads,
-    say: Callable[[str], None],
-) -> dict[str, Said]:
+@dataclass(frozen=True)
+class Networks:
+    """What is asked, and where its answers are kept."""
+
+    smart_turn: SmartTurnPredictor
+    vap: VapPredictor
+    folds: FoldHeads
+    kept: Kept
+    say: Callable[[str], None]
+
+    def ask(self, talk: Talk, channel: str, ask: Ask, smart_turn: bool = True) -> dict[str, float]:
+        """p_end by source."""
+        user, agent = heard(talk, channel, ask)
+        features = self.vap.answer(user, agent, ask.silence_s)[2]
+        found = {"cut": float(1.0 / (1.0 + np.exp(-features[0, 0]))), "vap": self.folds.p_end(talk.name, features)}
+        if smart_turn:
+            found["smart_turn"] = self.smart_turn.completeness(user)
+        return found
+
+
+def answers(talks: Sequence[Talk], networks: Networks) -> dict[str, Said]:
     """Run both networks over all moments of ``talks``."""
     pause: dict[str, dict[tuple[str, int], list[tuple[float, float]]]] = {"smart_turn": {}, "cut": {}, "vap": {}}
     speech: dict[str, dict[tuple[str, str], list[tuple[float, float]]]] = {"cut": {}, "vap": {}}
     for talk in talks:
-        say(f"listening to {talk.name}")
-        for channel in talk.channels:
-            for ask in asks(talk, channel, in_speech=not talk.mixed):
-                for source, p_end in _ask(talk, channel, ask, smart_turn, vap, folds).items():
-                    if ask.span is not None and ask.silence_s is not None:
-                        pause[source].setdefault((talk.name, ask.span), []).append((ask.silence_s, p_end))
-                    else:
-                        speech[source].setdefault((talk.name, channel), []).append((ask.t_s, p_end))
+        networks.say(f"listening to {talk.name}")
+        rows = networks.kept.get(talk, "all", partial(_all_moments, talk, networks))
+        for channel, t_s, silence_s, span, found in rows:
+            for source, p_end in found.items():
+                if span is not None:
+                    pause[source].setdefault((talk.name, span), []).append((silence_s, p_end))
+                else:
+                    speech[source].setdefault((talk.name, channel), []).append((t_s, p_end))
     return {
         source: Said(
             {key: tuple(rows) for key, rows in found.items()},
@@ -109,15 +126,12 @@ def answers(
     }
 
 
-def _ask(
-    talk: Talk, channel: str, ask: Ask, smart_turn: SmartTurnPredictor, vap: VapPredictor, folds: FoldHeads
-) -> dict[str, float]:
-    user, agent = heard(talk, channel, ask)
-    features = vap.answer(user, agent, ask.silence_s)[2]
-    found = {"cut": float(1.0 / (1.0 + np.exp(-features[0, 0]))), "vap": folds.p_end(talk.name, features)}
-    if ask.span is not None:
-        found["smart_turn"] = smart_turn.completeness(user)
-    return found
+def _all_moments(talk: Talk, networks: Networks) -> list[Any]:
+    return [
+        [channel, ask.t_s, ask.silence_s, ask.span, networks.ask(talk, channel, ask, ask.span is not None)]
+        for channel in talk.channels
+        for ask in asks(talk, channel, in_speech=not talk.mixed)
+    ]
 
 
 def phrase_scores(
@@ -136,18 +150,6 @@ def phrase_scores(
             found["cut"][kind].append(float(1.0 / (1.0 + np.exp(-features[0, 0]))))
             found["smart_turn"][kind].append(smart_turn.completeness(user))
     return found
-
-
-def call_cost(call: Callable[[], object], runs: int = 30) -> tuple[float, float]:
-    """Median (wall, this thread's CPU) seconds of one call, after three that are thrown away."""
-    wall, cpu = [], []
-    for run in range(runs + 3):
-        wall_0, cpu_0 = time.perf_counter(), time.thread_time()
-        call()
-        if run >= 3:
-            wall.append(time.perf_counter() - wall_0)
-            cpu.append(time.thread_time() - cpu_0)
-    return float(np.median(wall)), float(np.median(cpu))
 
 
 def moments(said: Said, talk: str, span: int, wanted_s: Sequence[float]) -> tuple[tuple[float, float], ...]:

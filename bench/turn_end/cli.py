@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -17,7 +16,8 @@ from pads_runtime.config import PadsSettings
 from pads_runtime.models import Registry
 from pads_runtime.runs import RunRecord, command_line
 
-from .run import measure
+from . import reliability
+from .run import Asked, measure
 
 _WIDTH = 200
 _COLUMNS = (
@@ -31,9 +31,20 @@ _COLUMNS = (
     ("weighted_f1", "F1"),
 )
 
+_LOOP_COLUMNS = (
+    ("latency_ms_at_5pct", "ms at 5 %"),
+    ("latency_ms_at_10pct", "ms at 10 %"),
+    ("carried_cutoffs_10pct", "carried: cut"),
+    ("carried_latency_ms_10pct", "carried: ms"),
+    ("rule_cutoffs", "the runtime's rule: cut"),
+    ("rule_latency_ms", "its ms"),
+    ("asked_per_minute", "asked a minute"),
+    ("cpu_share", "of a core"),
+)
 
-def run(data: Path, settings: PadsSettings, registry: Registry, as_json: bool, say: Callable[[str], None]) -> None:
-    """Measure everything, write one line of metrics per row, print a table or one JSON object."""
+
+def run(asked: Asked, settings: PadsSettings, registry: Registry, as_json: bool, say: Callable[[str], None]) -> None:
+    """Measure everything, write one line of metrics per row and the plots, print tables or one JSON object."""
     models = assemble.model_hashes(settings, registry)
     for name in ("smart-turn-v3.2", "vap-turn"):
         for file in registry.entry(name).files:
@@ -41,10 +52,13 @@ def run(data: Path, settings: PadsSettings, registry: Registry, as_json: bool, s
     with RunRecord.begin("bench-turn_end", "benchmark: turn_end", settings, models, command_line()) as record:
         done = report("turn_end", [], ["python", "-m", "bench", *sys.argv[1:]]).as_json()
         del done["measurements"]
-        done |= measure(data, settings, registry, say) | {"record": record.path.name}
-        for row in done["rows"]:
+        done |= measure(asked, settings, registry, say) | {"record": record.path.name}
+        for row in [*done["rows"], *done["in_loop"]]:
             record.metrics(**row)
-        record.metrics(**{key: done[key] for key in done if key != "rows"})
+        record.metrics(**{key: done[key] for key in done if key not in ("rows", "in_loop")})
+        for labels, tables in done["reliability"].items():
+            title = f"Reliability of p_end, 0.2 s into the silence, telephone, {labels.replace('_', ' ')}"
+            (record.path / f"reliability-{labels}.svg").write_text(reliability.plot(tables, title), encoding="utf-8")
     if as_json:
         print(json.dumps(done, ensure_ascii=False))
     else:
@@ -69,9 +83,30 @@ def show(done: dict[str, Any], console: Console) -> None:
             if row.get("rule"):
                 cut, wait = _figure(row["cutoffs"]), _figure(row["latency_ms"])
                 console.print(f"{row['candidate']}: cut-offs {cut}, latency {wait} ms", markup=False)
-    for key in ("lead", "vap_phrases_auc_end_against_early", "cost", "cpu_share", "real_time_factor_at_10_hz"):
+    _show_loop(done, console)
+    for key in (
+        "lead",
+        "reliability",
+        "vap_phrases_auc_end_against_early",
+        "cost",
+        "cpu_share",
+        "real_time_factor_at_10_hz",
+    ):
         console.print(f"{key}: {done[key]}", markup=False)
     console.print(f"command: {done['command']}", markup=False)
+
+
+def _show_loop(done: dict[str, Any], console: Console) -> None:
+    for corpus, labels in dict.fromkeys((row["corpus"], row["labels"]) for row in done["in_loop"]):
+        rows = [row for row in done["in_loop"] if (row["corpus"], row["labels"]) == (corpus, labels)]
+        table = Table(title=f"{corpus}, {labels}, as the runtime hears it [{done['tag']}]".replace("[", r"\["))
+        table.add_column("candidate")
+        for _, heading in _LOOP_COLUMNS:
+            table.add_column(heading, justify="right")
+        for row in rows:
+            shown = [_figure(row[name]) if isinstance(row[name], list) else str(row[name]) for name, _ in _LOOP_COLUMNS]
+            table.add_row(row["candidate"], *shown)
+        console.print(table)
 
 
 def _figure(figure: list[float | None] | None) -> str:

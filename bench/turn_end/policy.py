@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,13 +84,28 @@ def grid(thresholds: Sequence[float] = THRESHOLDS, delays_s: Sequence[float] = D
 
 def costs(spans: Sequence[Scored], policies: Sequence[Policy], compute_s: float) -> Costs:
     """Run every policy over every silence. Turn ends have ``hold`` False."""
+    fires = _all_fires(spans, policies, compute_s)
+    length = np.array([span.length_s for span in spans])
+    return tally(spans, policies, fires, fires < length[None] - _EPS)
+
+
+class Judged(Protocol):
+    """What a silence must say of itself to be counted."""
+
+    @property
+    def talk(self) -> str: ...
+
+    @property
+    def hold(self) -> bool: ...
+
+
+def tally(spans: Sequence[Judged], policies: Sequence[Policy], fires_s: Floats, taken: NDArray[np.bool_]) -> Costs:
+    """Sums by talk. ``fires_s`` and ``taken`` (would it have cut a hold off?) are of shape (policies, spans)."""
     talks = tuple(sorted({span.talk for span in spans}))
     member = np.array([[span.talk == talk for talk in talks] for span in spans], dtype=float)
     hold = np.array([span.hold for span in spans])
-    length = np.array([span.length_s for span in spans])
-    fires = _all_fires(spans, policies, compute_s)
-    cut = ((fires < length[None] - _EPS) & hold[None]).astype(float)
-    waited = np.where(hold[None], 0.0, fires)
+    cut = (taken & hold[None]).astype(float)
+    waited = np.where(hold[None], 0.0, fires_s)
     return Costs(
         tuple(policies),
         talks,

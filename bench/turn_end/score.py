@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from .activity import Span
 from .completeness import Label, Labels, label_of
 from .metrics import auc, balanced_accuracy, interval, repeated, weighted_f1
-from .policy import LONGEST_HOLD_S, Costs, Policy, Scored, best_cut, best_latency_s, chosen
+from .policy import LONGEST_HOLD_S, Costs, Judged, Policy, Scored, best_cut, best_latency_s, chosen
 
 Floats = NDArray[np.float64]
+S = TypeVar("S", bound=Judged)
 
 SHORTEST_HOLD_S = 0.2
 DECIDE_AT_S = 0.2
@@ -87,20 +88,27 @@ def carried_over(costs: Costs) -> dict[str, Figure]:
     return found
 
 
-def one_policy(spans: Sequence[Scored], fires_s: Callable[[Scored], float]) -> dict[str, Figure]:
-    """Cut-off rate and mean latency of one given rule."""
+def one_policy(
+    spans: Sequence[S], fires_s: Callable[[S], float], was_cut: Callable[[S, float], bool]
+) -> dict[str, Figure]:
+    """Cut-off rate and mean latency of one given rule; a turn end that is never taken counts as 5 s."""
     talks = sorted({span.talk for span in spans})
     cut, holds, waited, ends = (np.zeros(len(talks)) for _ in range(4))
     for span in spans:
         at, where = fires_s(span), talks.index(span.talk)
         if span.hold:
             holds[where] += 1
-            cut[where] += at < span.length_s - _EPS
+            cut[where] += was_cut(span, at)
         else:
             ends[where] += 1
-            waited[where] += at
+            waited[where] += min(at, LONGEST_HOLD_S)
     waits = _ratio(waited, ends)
     return {"cutoffs": _ratio(cut, holds), "latency_ms": Figure(1e3 * waits.value, 1e3 * waits.low, 1e3 * waits.high)}
+
+
+def before_the_end(span: Scored, fired_s: float) -> bool:
+    """Whether a turn taken at ``fired_s`` came before the silence was over."""
+    return fired_s < span.length_s - _EPS
 
 
 def classification(spans: Sequence[Scored]) -> dict[str, Figure]:
