@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from ..frames import Samples
 
-AHEAD_S = 0.005
-"""What must follow a unit: half the filter's length. With it units join within 0.001 % of full scale."""
+AHEAD = 80
+"""Samples, at the lower of both rates, that must follow a unit: half the filter's length; 5 ms at 16 kHz. With them
+units join to a unit of the last place."""
 
 
 class UnitResampler:
@@ -29,7 +30,7 @@ class UnitResampler:
         common = math.gcd(rate_in, rate_out)
         times = math.ceil(unit_s * common)
         self._unit_in, self._unit_out = rate_in // common * times, rate_out // common * times
-        ahead = math.ceil(AHEAD_S * rate_in)
+        ahead = math.ceil(AHEAD * rate_in / min(rate_in, rate_out))
         self._need = 2 * self._unit_in + ahead
         # The unit before the first one is silence.
         self._waiting: Samples = np.zeros(self._unit_in, dtype=np.int16)
