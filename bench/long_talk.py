@@ -55,7 +55,7 @@ POINTS = 10
 TURN_S = 3.6
 _SPEECH_S, _WORD_S = 0.8, 0.2
 _QUIET_S = 0.05
-"""Before a turn begins: nothing is under way then."""
+"""Before a turn begins; readings wait until nothing is under way."""
 _TEMPLATE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endfor %}<|assistant|>"
 _SETTINGS = {
     "engine": {"n_ctx": 256, "max_reply_tokens": 16},
@@ -233,6 +233,8 @@ async def _watch(
     moments_s += [talk_s + silence_s * i / POINTS for i in range(1, POINTS)] if silence_s else []
     for moment_s in moments_s:
         await clock.sleep_until(moment_s)
+        while not session.quiet:
+            await clock.sleep_until(clock.now() + FRAME_S)
         talk.vitals.read()
         say(f"{clock.now() / 3600:.2f} h: {talk.vitals.rss_mb[-1]:.1f} MB")
         if moment_s < talk_s - TURN_S:

@@ -144,7 +144,7 @@ class Session(Steering):
     async def _converse(self, group: asyncio.TaskGroup) -> None:
         self._ears = Ears(self._hearing(), self._spawn, self._inbox.put, lambda: self.muted)
         self._mouth = Mouth(self._voice(), self._history, self._settings.engine.seed, self)
-        pump = group.create_task(self._ears.pump(self._frames, self._quiet, TAIL_S))
+        pump = group.create_task(self._ears.pump(self._frames, lambda: self.quiet, TAIL_S))
         listen = group.create_task(self._ears.listen(self._frames))
         conduct = group.create_task(self._conduct())
         lag = group.create_task(self._measure_lag())
@@ -191,7 +191,9 @@ class Session(Steering):
             sink=s.sink,
         )
 
-    def _quiet(self) -> bool:
+    @property
+    def quiet(self) -> bool:
+        """Nobody speaks, and nothing is under way or waits to be said."""
         return self._machine.quiet and self._open_jobs == 0 and self._inbox.empty()
 
     def _shut_down(self) -> None:
