@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -35,6 +35,12 @@ Translator = Annotated[
     Path | None, typer.Option("--translator", help="Translators of the exits; without it the ones in models/.")
 ]
 Ami = Annotated[Path, typer.Option("--ami", help="AMI's manual annotations: folder or archive with words/*.words.xml.")]
+Switchboard = Annotated[
+    Path | None, typer.Option("--switchboard", help="Word times of Switchboard: words.tsv.xz or its folder.")
+]
+With1B = Annotated[
+    bool, typer.Option("--with-1b", help="Measure a model of 1B, random weights; 700 MB of disk for the time.")
+]
 AMI = ROOT.parent / "shared" / "data" / "ami_nxt" / "ami_manual_nxt.tar.xz"
 
 
@@ -51,6 +57,19 @@ def stages(as_json: Json = False, runs: Runs = 20, overrides: Set = None) -> Non
     settings, registry = load(None, overrides or []), Registry.load()
     rows = {"tokens_per_s": "decode_token"}
     _record("stages", settings, registry, as_json, lambda: bench.measure(settings, registry, runs, _say), rows)
+
+
+@app.command("long_talk")
+def long_talk(
+    as_json: Json = False,
+    turns: Annotated[int, typer.Option(min=20, help="Turns of the user's.")] = 10_000,
+    silence_min: Annotated[float, typer.Option(min=0.0, help="Minutes of silence after them.")] = 30.0,
+) -> None:
+    """Whether memory, tasks and open files stay flat over a long talk: fakes for the models, virtual clock."""
+    from . import long_talk as bench
+
+    settings, registry = load(), Registry.load()
+    _record("long-talk", settings, registry, as_json, lambda: bench.measure(turns, silence_min * 60.0, _say))
 
 
 @app.command("turn_end")
@@ -102,6 +121,31 @@ def engine(
 
 
 @app.command()
+def pauses(
+    ami: Ami = AMI,
+    as_json: Json = False,
+    switchboard: Switchboard = None,
+    with_1b: With1B = False,
+    overrides: Set = None,
+) -> None:
+    """How long people pause, and the share of pauses that one deep step of a model fits into."""
+    from . import pause_bench as bench
+
+    settings, registry = load(None, overrides or []), Registry.load()
+    engine = settings.engine
+    path = registry.resolve(engine.model)
+    asked = bench.Asked(ami, switchboard, path, Path(engine.model).stem, engine.threads, settings.vad.pause_s, with_1b)
+    detail: dict[str, Any] = {}
+
+    def measure() -> list[Measurement]:
+        rows, found = bench.measure(asked, _say)
+        detail.update(found)
+        return rows
+
+    _record("pauses", settings, registry, as_json, measure, detail=detail)
+
+
+@app.command()
 def acceptance(
     as_json: Json = False,
     overrides: Set = None,
@@ -135,6 +179,26 @@ def acceptance(
     run(asked, load(None, overrides or []), Registry.load(), translator, as_json, _say)
 
 
+@app.command()
+def policies(
+    as_json: Json = False,
+    overrides: Set = None,
+    ami: Ami = AMI,
+    data: Annotated[Path, typer.Option(help="Folder that holds dailydialog.tsv.gz.")] = AMI.parents[1] / "dailydialog",
+    translator: Translator = None,
+    exit_layers: Annotated[str, typer.Option("--exits", help="Layers to exit at, by commas; without it five.")] = "",
+    sets: Annotated[str, typer.Option("--sets", help="Prompts, by commas: ami, dailydialog.")] = "ami,dailydialog",
+    prompts: Annotated[int, typer.Option(min=0, help="Prompts of each set, for a quick look; 0 is all.")] = 0,
+    without_replies: Annotated[bool, typer.Option("--without-replies", help="Leave the replies' quality out.")] = False,
+) -> None:
+    """What exit policies are worth: agreement with the whole model at matched shares of deep tokens."""
+    from .acceptance.cli import parse_exits
+    from .policies.cli import Options, run
+
+    options = Options(ami, data, translator, parse_exits(exit_layers), sets, prompts, not without_replies)
+    run(options, load(None, overrides or []), Registry.load(), as_json, _say)
+
+
 def _record(
     name: str,
     settings: PadsSettings,
@@ -142,9 +206,10 @@ def _record(
     as_json: bool,
     measure: Callable[[], list[Measurement]],
     named: Mapping[str, str] | None = None,
+    detail: dict[str, Any] | None = None,
 ) -> None:
     """``named`` says which rows are the figures that every record has; see ``bench.harness.essentials``."""
-    done, path = recorded(name, settings, assemble.model_hashes(settings, registry), measure, named)
+    done, path = recorded(name, settings, assemble.model_hashes(settings, registry), measure, named, detail)
     _print(done, as_json)
     _say(f"record: {path}")
 

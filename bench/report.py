@@ -35,6 +35,8 @@ class Measurement:
     at_least: float | None = None
     interval: Interval | None = None
     """Of the mean of repeated runs, or of a paired comparison; it names its method."""
+    tag: str = ""
+    """Where it is another than the report's, e.g. EXTRAPOLATED."""
 
     @property
     def within(self) -> bool | None:
@@ -85,6 +87,8 @@ class Report:
     machine: dict[str, Any]
     protocol: Mapping[str, Any] = field(default_factory=dict)
     """Conditions, what broke the protocol, and the five figures of every record; see ``bench.harness``."""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    """What does not fit into rows."""
 
     def named(self, name: str) -> Measurement:
         """One measurement by its name."""
@@ -98,6 +102,7 @@ class Report:
             "command": " ".join(self.command),
             "machine": self.machine,
             **({"protocol": dict(self.protocol)} if self.protocol else {}),
+            **({"detail": dict(self.detail)} if self.detail else {}),
             "measurements": [_plain(m) for m in self.measurements],
         }
 
@@ -109,7 +114,9 @@ class Report:
             table.add_column(column, justify="right")
         for m in self.measurements:
             asked = "" if m.within is None else f"{_bounds(m)} {'yes' if m.within else 'NO'}"
-            table.add_row(m.name.replace("_", " "), _figure(m.p50), _figure(m.p95), m.unit, str(m.n), asked)
+            table.add_row(
+                f"{m.name.replace('_', ' ')}{_own_tag(m)}", _figure(m.p50), _figure(m.p95), m.unit, str(m.n), asked
+            )
         console.print(table)
         for breach in self.protocol.get("breaches", ()):
             console.print(f"descriptive only: {breach}", markup=False)
@@ -122,17 +129,22 @@ def report(
     command: Sequence[str] | None = None,
     tag: str | None = None,
     protocol: Mapping[str, Any] | None = None,
+    detail: Mapping[str, Any] | None = None,
 ) -> Report:
     """Measurements with this machine's description. Figures of another machine than the target are never its own."""
     here = machine() | {"load_1m": round(os.getloadavg()[0], 2)}
     tag = tag or ("MEASURED target" if is_target() else "MEASURED dev-host")
-    return Report(bench, tuple(measurements), tag, tuple(command or command_line()), here, protocol or {})
+    return Report(bench, tuple(measurements), tag, tuple(command or command_line()), here, protocol or {}, detail or {})
 
 
 def _plain(m: Measurement) -> dict[str, Any]:
     interval = None if m.interval is None else m.interval.as_json()
     figures = {"p50": _rounded(m.p50), "p95": _rounded(m.p95), "within": m.within, "interval": interval}
     return asdict(m) | figures
+
+
+def _own_tag(m: Measurement) -> str:
+    return rf" \[{m.tag}]" if m.tag else ""
 
 
 def _bounds(m: Measurement) -> str:

@@ -68,8 +68,12 @@ def recorded(
     models: Mapping[str, str],
     measure: Callable[[], Sequence[Measurement]],
     named: Mapping[str, str] | None = None,
+    detail: dict[str, Any] | None = None,
 ) -> tuple[Report, Path]:
-    """Run ``measure`` inside a run record. What a failed child had said goes into the record's log."""
+    """Run ``measure`` inside a run record. What a failed child had said goes into the record's log.
+
+    ``detail`` is what ``measure`` finds beside rows: it fills the dictionary, which goes into record and report.
+    """
     with RunRecord.begin(f"bench-{name}", f"benchmark: {name}", settings, models, command_line()) as record:
         harness = Harness()
         try:
@@ -79,9 +83,11 @@ def recorded(
                 record.log(line)
             raise
         finish = harness.finish(rows, named)
-        done = report(name, rows, ["python", "-m", "bench", *sys.argv[1:]], finish.tag, finish.as_json())
+        done = report(name, rows, ["python", "-m", "bench", *sys.argv[1:]], finish.tag, finish.as_json(), detail)
         for row in done.as_json()["measurements"]:
             record.metrics(**row)
+        if detail:
+            record.metrics(detail=detail)
         record.metrics(protocol=finish.as_json())
     return done, record.path
 

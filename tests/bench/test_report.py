@@ -81,6 +81,7 @@ def test_a_report_says_what_where_and_how_in_plain_json() -> None:
         "within": None,
         "note": "n",
         "at_least": None,
+        "tag": "",
     }
 
 
