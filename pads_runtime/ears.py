@@ -6,6 +6,7 @@ when that is free, and the answer is posted as an event when it arrives.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
@@ -33,8 +34,12 @@ from .turn.protocol import TurnEndPredictor, VoiceActivity
 
 SHORTEST_SILENCE_S = 0.1
 """Shorter holes belong to the speech around them: a predictor is not told of them."""
+LATE_S = 0.5
+"""A prediction that is this old when it arrives is one of a predictor that cannot keep up."""
 MIN_TAIL_S = 0.5
 """Silence that always follows the source's end, so that the last word is heard as ended."""
+
+_log = logging.getLogger(__name__)
 
 Heard = SpeechEvent | TranscriptUpdated | TurnEndPredicted
 
@@ -82,6 +87,7 @@ class Ears:
         self._last_voiced_s = 0.0
         self._unpredicted: deque[AudioFrame] = deque(maxlen=round(8.0 / FRAME_S))
         self._predicting = False
+        self._told_late = False
         self._reading = False
         self._read_until_s = 0.0
         self._final_wanted = False
@@ -213,6 +219,10 @@ class Ears:
             )
         finally:
             self._predicting = False
+        age_s = h.clock.now() - end_s
+        if age_s > LATE_S and not self._told_late:
+            self._told_late = True
+            _log.warning("the turn predictor fell behind: its answer came %.2f s after the audio", age_s)
         await self._post(replace(predicted, t_s=h.clock.now()))
 
     # ------------------------------------------------------------ words

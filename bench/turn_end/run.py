@@ -17,7 +17,7 @@ from pads_runtime.turn.smart_turn import SmartTurnPredictor
 from pads_runtime.turn.vap import VapPredictor
 
 from . import loop_rows, reliability, score
-from .candidates import CANDIDATES, Candidate, FoldHeads, Networks, Said, answers, moments, phrase_scores
+from .candidates import CANDIDATES, SHIPPED, Candidate, FoldHeads, Networks, Said, answers, moments, phrase_scores
 from .completeness import Labels, read_labels, require_all
 from .corpora import Talk, mixed_talks, phrases, two_channel_talks
 from .kept import Kept
@@ -127,10 +127,10 @@ def _fixed(material: Material, label_set: str, spent: dict[str, Cost], turn: Tur
         ("always (0.1 s)", silent, lambda span: 0.1),
         ("never (5 s)", silent, lambda span: 5.0),
     ]
-    for name, source in (("smart_turn", "smart_turn"), ("vap", "vap")):
-        spans = material.scored(Candidate(name, source, turn.predict_at_s), label_set)
+    for source, moments_s in (("smart_turn", SHIPPED), ("vap", (0.2, 0.3)), ("vap", SHIPPED)):
+        spans = material.scored(Candidate(source, source, moments_s), label_set)
         rule = partial(runtime_fires_s, settings=turn, compute_s=spent[source].cpu_s)
-        rules.append((f"default rule with {name}", spans, rule))
+        rules.append((f"the runtime's rule, {source} at {', '.join(map(str, moments_s))} s", spans, rule))
     for name, spans, fires_s in rules:
         figures = score.one_policy(spans, fires_s, score.before_the_end)
         shown = {key: figure.as_json() for key, figure in figures.items()}

@@ -11,7 +11,7 @@ from threading import Event, Thread
 import numpy as np
 
 from pads_runtime import assemble
-from pads_runtime.config import PadsSettings
+from pads_runtime.config import PadsSettings, TurnSettings
 from pads_runtime.frames import FRAME_S, SAMPLE_RATE, Message, Role, Samples
 from pads_runtime.models import Registry
 from pads_runtime.turn.protocol import TurnEndPredictor
@@ -143,16 +143,24 @@ def measure_costs(
         "vap": lambda: vap.answer(user, user, 0.2),
     }
     channels = [(talk.samples[name], talk.other(name)) for talk in talks for name in channels_of(talk)]
-    streaming = {
-        name: assemble.predictor(settings.turn.model_copy(update={"predictor": name}), registry)
-        for name in ("smart_turn", "vap")
-    }
+    streaming = {name: assemble.predictor(turn, registry) for name, turn in _streaming(settings.turn).items()}
     quiet = {name: call_cost(call) for name, call in calls.items()}
     with decoding(settings, registry):
         beside = {name: call_cost(call) for name, call in calls.items()}
         over_talks = shares(streaming, channels, settings)
     spent = {name: Cost(*quiet[name], *beside[name]) for name in calls}
     return Measured(spent | {"cut": spent["vap"]}, over_talks)
+
+
+def _streaming(turn: TurnSettings) -> dict[str, TurnSettings]:
+    every_100_ms = tuple(round(0.1 * step, 1) for step in range(1, 11))
+    return {
+        "as set": turn,
+        "smart_turn, as shipped": turn.model_copy(update={"predictor": "smart_turn", "predict_at_s": (0.2, 0.5)}),
+        "vap, 10 Hz in speech and in the first second of a pause": turn.model_copy(
+            update={"predictor": "vap", "predict_at_s": every_100_ms, "speech_every_s": 0.1}
+        ),
+    }
 
 
 @contextmanager

@@ -139,6 +139,19 @@ def test_silence_is_counted_from_a_tenth_of_a_second_also_before_the_pause_is_de
     assert predictor.told.index(counted[0]) > round(1.08 / FRAME_S)
 
 
+def test_a_predictor_that_falls_behind_is_told_of_once_and_its_answer_shows_its_age(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    slow = COSTS.model_copy(update={"predictor_call_s": 0.7})
+    script = Script.of((0.5, "can you tell me"), (9.5, "why"))
+    with caplog.at_level("WARNING", "pads_runtime.ears"):
+        talk = converse(script, costs=slow)
+    predicted = talk.of("turn_end_predicted")
+    assert len(predicted) == 2
+    assert [event.t_s - event.fields["audio_end_s"] for event in predicted] == pytest.approx([0.7, 0.7])
+    assert caplog.text.count("fell behind: its answer came 0.70 s after the audio") == 1
+
+
 def test_a_turn_end_foreseen_in_speech_opens_the_branch_when_the_pause_is_declared() -> None:
     class Foreseeing(FixedPredictor):
         def wants(self, silence_s: float | None) -> bool:
