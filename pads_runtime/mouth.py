@@ -221,9 +221,11 @@ class Mouth:
         if not reply.playback.started:  # an empty reply
             self._l.sounded()
         self.reply = self._task = None
-        self._voice.sink.flush(self._voice.clock.now())
-        self._l.emit("playback_finished", turn=reply.turn, text=reply.text.strip(), tokens=reply.tokens)
-        self._l.served(reply, reply.text.strip())
+        reply.playback.cut()
+        # A loudspeaker that went away has played less than it was given.
+        heard = reply.text.strip() if reply.playback.complete else reply.playback.heard
+        self._l.emit("playback_finished", turn=reply.turn, text=heard, tokens=reply.tokens)
+        self._l.served(reply, heard)
         self._l.post(Finished())
 
     def failed(self, reply: Reply, error: PadsError) -> None:

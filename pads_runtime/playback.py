@@ -15,6 +15,8 @@ from .frames import PhraseSynthesized
 
 _EPSILON_S = 1e-9
 _RECHECK_S = 0.01
+_ROUNDING_S = 0.1
+"""A device counts in its own rate and blocks; less than this of a reply that ran to its end is not missed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,12 @@ class Playback:
         """The words that a held reply has still to say, as far as they were synthesised."""
         words = [w.text for piece in self._waiting for w in piece.phrase.words if w.end_sample > piece.first]
         return " ".join(words)
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that was written had been played at the last cut, but for a sink's rounding."""
+        left = sum(len(piece.phrase.samples) - piece.first for piece in self._waiting)
+        return left < _ROUNDING_S * self._sink.sample_rate
 
     @property
     def played_s(self) -> float:
