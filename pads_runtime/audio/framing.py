@@ -7,9 +7,11 @@ import numpy as np
 from ..frames import FRAME_S, FRAME_SAMPLES, SAMPLE_RATE, AudioFrame, Samples
 
 JUMP_S = 0.1
-"""A difference between the expected and the observed time beyond which frames are missing, or came twice."""
+"""How much later than expected a frame's time must be for frames to be missing before it."""
 _SLEW_S = 0.0005
-"""How far one frame's time may be corrected towards the observed one."""
+"""How far one frame's time is corrected towards the observed one."""
+_FAST_SLEW_S = 0.01
+"""The same while the times given so far were more than JUMP_S too late, as after a stream that began with a burst."""
 
 
 class FrameMaker:
@@ -22,12 +24,13 @@ class FrameMaker:
         self.frames_lost = 0
         self._index = -1
         self._end_s: float | None = None
+        self._stood_in_until_s = float("-inf")
         self._rest: Samples = np.zeros(0, dtype=np.int16)
 
     def push(self, samples: Samples, end_s: float) -> list[AudioFrame]:
         """The frames that ``samples`` (int16 mono, 16 kHz) complete; the last of them was recorded at ``end_s``.
 
-        Audio from before the last frame's end is dropped: silence has already stood in for it.
+        Audio from a time for which silence has stood in is dropped.
         """
         audio = np.concatenate([self._rest, samples])
         whole = len(audio) // FRAME_SAMPLES * FRAME_SAMPLES
@@ -50,21 +53,23 @@ class FrameMaker:
         while self._end_s + FRAME_S <= now_s:
             self._end_s += FRAME_S
             made.append(self._frame(np.zeros(FRAME_SAMPLES, dtype=np.int16)))
+        self._stood_in_until_s = self._end_s
         return made
 
     def _place(self, t_s: float) -> bool:
         """Settle ``_end_s`` for the next frame, observed to end at ``t_s``; False if it comes too late to be used."""
+        if t_s < self._stood_in_until_s:
+            self.frames_lost += 1
+            return False
         if self._end_s is None:
             self._end_s = t_s
             return True
         error_s = t_s - (self._end_s + FRAME_S)
-        if error_s < -JUMP_S:
-            self.frames_lost += 1
-            return False
         if error_s > JUMP_S:
             self._skip(error_s)
             error_s = 0.0
-        self._end_s += FRAME_S + max(-_SLEW_S, min(_SLEW_S, error_s))
+        most_s = _FAST_SLEW_S if error_s < -JUMP_S else _SLEW_S
+        self._end_s += FRAME_S + max(-most_s, min(most_s, error_s))
         return True
 
     def _skip(self, seconds: float) -> None:

@@ -143,6 +143,16 @@ def test_audio_that_comes_after_silence_stood_in_for_it_is_dropped() -> None:
     assert again[0].end_s > last.end_s
 
 
+def test_a_stream_that_begins_with_a_burst_loses_nothing_and_its_times_settle() -> None:
+    maker, samples = FrameMaker(), noise(RATE * 3)
+    made = maker.push(samples[:320], 1.0)  # it came a second late, as is seen only later
+    for k in range(1, 150):
+        made += maker.push(samples[320 * k : 320 * (k + 1)], 0.02 * (k + 1))
+    assert np.array_equal(np.concatenate([f.samples for f in made]), samples)
+    assert [f.index for f in made] == list(range(150))
+    assert made[-1].end_s == pytest.approx(3.0, abs=0.1)
+
+
 @given(st.lists(st.tuples(st.sampled_from([80, 160, 441, 1600]), st.floats(-0.3, 0.3)), min_size=1, max_size=60))
 @settings(deadline=None)
 def test_whatever_times_are_observed_a_frames_time_and_number_only_grow(pushes: list) -> None:
