@@ -14,7 +14,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,8 @@ TARGET_PRODUCT = "Latitude 5490"
 """Figures may be called the target's only when the machine says it is this."""
 DMI = Path("/sys/devices/virtual/dmi/id")
 """Where Linux shows what the firmware says of the machine."""
+GUARD_VARIABLE = "PADS_GUARD_RECORDS"
+"""Where `scripts/guard` wants to be told the folders of the records that its job makes."""
 _NAME_CHARS = 80
 _SECRET = re.compile(r"^((?:--set=)?bus(?:\.password)?=).*", re.DOTALL)
 """A setting on the command line that must not be kept."""
@@ -70,7 +72,9 @@ class RunRecord:
             "models": dict(models),
             "settings": settings.model_dump(mode="json"),
         }
-        return cls(path, manifest)
+        record = cls(path, manifest)
+        _tell_guard(path)
+        return record
 
     @property
     def trace_path(self) -> Path:
@@ -111,6 +115,26 @@ class RunRecord:
         path = self.path / name
         with _writing(self.path), path.open("a", encoding="utf-8", errors="backslashreplace") as file:
             file.write(line + "\n")
+
+
+def mark_killed(folder: Path, why: str) -> None:
+    """Say in a record that its process was ended from outside. A record that is gone or had ended is left alone."""
+    path = folder / "manifest.json"
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return
+    if manifest.get("status") == "running":
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        record = RunRecord(folder, manifest | {"status": "killed", "error": why, "ended_utc": now})
+        record.log(f"killed: {why}")
+
+
+def _tell_guard(folder: Path) -> None:
+    where = os.environ.get(GUARD_VARIABLE)
+    if where:
+        with suppress(OSError), Path(where).open("a", encoding="utf-8") as file:
+            file.write(f"{folder.resolve()}\n")
 
 
 def machine(dmi: Path = DMI) -> dict[str, Any]:
