@@ -68,6 +68,10 @@ class Told:
     text: str
     ended: bool
     """By itself, not at the cap."""
+    deep_steps: int
+    """Passes after the first token that ended at the last layer."""
+    left: int
+    """Tokens after the first that left at an exit unverified."""
 
     @property
     def positions(self) -> int:
@@ -110,7 +114,8 @@ def tell(engine: LlamaEngine, cases: Sequence[Case], max_tokens: int) -> list[To
             steps.append(engine.step())
         tokens = tuple(token for step in steps for token in step.tokens)
         text = "".join(step.text for step in steps).strip()
-        told.append(Told(case, prompt, tokens, text, len(tokens) < max_tokens))
+        deep = [step.counts.decode_steps for step in steps[1:]]
+        told.append(Told(case, prompt, tokens, text, len(tokens) < max_tokens, sum(deep), deep.count(0)))
     return told
 
 
@@ -160,13 +165,21 @@ class Looker:
 
         Raises EngineError if the whole model does not say what it said before.
         """
-        notes = Notes(told, len(self._ladder.exits), rule_for(told, self._settings, temperature), self._rows)
-        self._prompt(told.prompt)
-        self._ladder.look(told.tokens[: told.positions], notes.see)
-        again = [int(token) for token in notes.looked.served]
+        looked = self._looked(told, temperature)
+        again = [int(token) for token in looked.served]
         last = self._model.ends_reply(again[-1]) if told.ended and again else True
         if again[: len(told.tokens) - 1] != list(told.tokens[1:]) or not last:
             raise EngineError(f"item {told.case.number}: run again, the model says something else; are rows exact?")
+        return looked
+
+    def choices(self, told: Told) -> Tokens:
+        """What the whole model would say, greedily, at each position of a reply that need not be its own: (n,)."""
+        return self._looked(told, 0.0).served
+
+    def _looked(self, told: Told, temperature: float) -> Looked:
+        notes = Notes(told, len(self._ladder.exits), rule_for(told, self._settings, temperature), self._rows)
+        self._prompt(told.prompt)
+        self._ladder.look(told.tokens[: told.positions], notes.see)
         return notes.looked
 
     def loss(self, told: Told) -> tuple[float, int]:
@@ -194,10 +207,15 @@ class Looker:
 
 
 @contextmanager
-def looking(model: Model, settings: EngineSettings, exits: Sequence[int], told: Sequence[Told]) -> Iterator[Looker]:
-    """A Looker with room for all of ``told`` and for what people answered, closed at the end."""
-    longest = max(len(t.prompt) + max(len(t.tokens), len(model.tokenize(t.case.response))) for t in told)
-    looker = Looker(model, settings, exits, longest + 1)
+def looking(
+    model: Model, settings: EngineSettings, exits: Sequence[int], told: Sequence[Told], max_tokens: int
+) -> Iterator[Looker]:
+    """A Looker with room for replies of ``max_tokens`` to the prompts of ``told``, and for what people answered.
+
+    It is closed at the end.
+    """
+    longest = max(len(t.prompt) + max(max_tokens, len(model.tokenize(t.case.response))) for t in told)
+    looker = Looker(model, settings, exits, longest)
     try:
         yield looker
     finally:

@@ -136,7 +136,8 @@ class _OneModel:
             positions = sum(t.positions for t in told[mode])
             self.replies[mode] = {"positions": positions, "ended_by_themselves": sum(t.ended for t in told[mode])}
         found: dict[tuple[str, str], list[Looked]] = {}
-        with looking(self._model, self._settings, self._exits, list(itertools.chain(*told.values()))) as looker:
+        every = list(itertools.chain(*told.values()))
+        with looking(self._model, self._settings, self._exits, every, self._asked.tokens) as looker:
             self._say("loss on what people answered")
             self.losses = [looker.loss(t) for t in told["greedy"]]
             for name, heads in self._heads.items():
