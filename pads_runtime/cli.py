@@ -25,7 +25,7 @@ from .cli_devices import devices
 from .cli_live import dashboard, talk
 from .cli_models import models_app
 from .config import PadsSettings, load
-from .errors import InputError, PadsError
+from .errors import InputError, PadsError, UsageError
 from .frames import GateMode
 from .process import Termination
 
@@ -82,17 +82,51 @@ def demo(
 def replay(
     # readable=False: whether it can be read is found out, and told, where it is read.
     file: Annotated[
-        Path, typer.Argument(readable=False, help="A recording: WAV, FLAC or another common format, any rate.")
-    ],
+        Path | None, typer.Argument(readable=False, help="A recording: WAV, FLAC or another common format, any rate.")
+    ] = None,
     as_json: Json = False,
     overrides: Set = None,
     config: Config = None,
     clock: ClockKind = None,
+    ami: Annotated[
+        Path | None,
+        typer.Option("--ami", help="Instead of a recording: the AMI corpus's annotations, folder or archive."),
+    ] = None,
+    meeting: Annotated[list[str] | None, typer.Option("--meeting", help="With --ami: only this one; repeat.")] = None,
+    participant: Annotated[str | None, typer.Option("--participant", help="With --ami: only this letter.")] = None,
+    audio: Annotated[
+        Path | None, typer.Option("--audio", help="With --ami: folder of <meeting>/audio/<meeting>.Headset-N.wav.")
+    ] = None,
+    recognise: Annotated[
+        bool, typer.Option("--recognise", help="With --audio: words by the recogniser, not the annotation.")
+    ] = False,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="With --ami: processes on this machine.")] = 1,
+    scheduler: Annotated[
+        str | None, typer.Option("--scheduler", help="With --ami: a dask scheduler's address.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", help="With --ami: go on with the rows of this run folder.")
+    ] = None,
 ) -> None:
-    """Let a recording be the user, and answer it. Writes the conversation, its trace and a page to look at."""
-    from . import report, talks
+    """Let a recording be the user, and answer it. Writes the conversation, its trace and a page to look at.
 
-    talk = talks.replay(_settings("replay", overrides, config, clock), file, _progress)
+    With --ami: each participant of annotated meetings in turn, and what would have been prepared, kept and wasted.
+    """
+    from . import cli_meetings, report, talks
+
+    settings = _settings("replay", overrides, config, clock)
+    options = cli_meetings.MeetingOptions(
+        tuple(meeting or ()), participant, audio, recognise, workers, scheduler, resume
+    )
+    if ami is not None:
+        if file is not None:
+            raise UsageError("give a recording or --ami, not both")
+        summary = cli_meetings.replay_corpus(ami, options, settings, _progress)
+        _finish(summary, as_json, lambda console: cli_meetings.show(console, summary))
+        return
+    if file is None or options != cli_meetings.MeetingOptions():
+        raise UsageError("give a recording, or --ami with the annotated corpus; see: pads replay --help")
+    talk = talks.replay(settings, file, _progress)
     _finish(talk.summary, as_json, lambda console: report.talk(console, talk))
 
 

@@ -28,7 +28,21 @@ BASICS_MAY_IMPORT = {
 }
 ALSO = {"dashboard": {"view", "trace"}}
 """The page shows what the terminal shows, and reads what the trace writes: one reduction and one format for both."""
-WIRING = {"session", "mouth", "reply", "ears", "chat", "assemble", "talks", "live", "demo", "cli", "doctor", "testing"}
+WIRING = {
+    "session",
+    "mouth",
+    "reply",
+    "ears",
+    "chat",
+    "assemble",
+    "talks",
+    "live",
+    "demo",
+    "meetings",
+    "cli",
+    "doctor",
+    "testing",
+}
 """The modules that may know several stages."""
 
 

@@ -1,0 +1,1 @@
+"""Recorded meetings as users: the AMI corpus replayed against the turn machine, one participant at a time."""
