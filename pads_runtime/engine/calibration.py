@@ -1,6 +1,6 @@
 """Measures what passes cost on this machine with one model, and keeps the answer in the user's cache.
 
-What was measured holds for one model file, processor, build of llama.cpp and numbers of threads. All are stored with it;
+What was measured holds for one model file, processor, build of llama.cpp and numbers of threads. All are kept with it;
 an answer to another question is not used.
 """
 
