@@ -133,10 +133,15 @@ def _r(value: float) -> float:
 
 def _begin(track: tuple[Stretch, ...], stretch: Stretch, now_s: float) -> tuple[Stretch, ...]:
     """A new stretch; one that still lasted ends where it begins."""
-    kept = [s for s in track if s.end_s is None or s.end_s >= now_s - KEEP_S]
-    if kept and kept[-1].end_s is None:
-        kept[-1] = replace(kept[-1], end_s=max(kept[-1].start_s, stretch.start_s))
-    return (*kept, stretch)[-KEEP_ITEMS:]
+    return (*_recent(_end(track, stretch.start_s), now_s), stretch)
+
+
+def _recent(track: tuple[Stretch, ...], now_s: float) -> tuple[Stretch, ...]:
+    """Without what ended too long ago, and with room for one more."""
+    old = max(0, len(track) - KEEP_ITEMS + 1)
+    while old < len(track) and (track[old].end_s or now_s) < now_s - KEEP_S:
+        old += 1
+    return track[old:]
 
 
 def _end(track: tuple[Stretch, ...], end_s: float) -> tuple[Stretch, ...]:
@@ -150,8 +155,7 @@ def _relabel(track: tuple[Stretch, ...], label: str, note: str) -> tuple[Stretch
 
 
 def _moment(tracks: Tracks, t_s: float, label: str) -> Tracks:
-    kept = [m for m in tracks.marks if m.start_s >= t_s - KEEP_S]
-    return replace(tracks, marks=(*kept, Stretch(t_s, t_s, label))[-KEEP_ITEMS:])
+    return replace(tracks, marks=(*_recent(tracks.marks, t_s), Stretch(t_s, t_s, label)))
 
 
 def _close(tracks: Tracks, t_s: float) -> Tracks:
@@ -163,7 +167,10 @@ def _add(track: tuple[Point, ...], fields: Mapping[str, Any], key: str, t_s: flo
     p = number(fields, key)
     if p is None:
         return track
-    return (*(q for q in track if q.t_s >= t_s - KEEP_S), Point(t_s, min(1.0, max(0.0, p))))[-KEEP_ITEMS:]
+    old = max(0, len(track) - KEEP_ITEMS + 1)
+    while old < len(track) and track[old].t_s < t_s - KEEP_S:
+        old += 1
+    return (*track[old:], Point(t_s, min(1.0, max(0.0, p))))
 
 
 def _at(fields: Mapping[str, Any], key: str, default: float) -> float:
