@@ -89,7 +89,8 @@ def measure(settings: EngineSettings, asked: Asked, say: Say) -> dict[str, Any]:
                 agreed += [_agreement(kind, at) for at in range(len(kind.exits))]
             losses[name] = bench.losses
             checks |= bench.checks
-            told_of[name] = bench.replies
+            kept = model.metadata("pads.weights")  # what an export says of weights that were quantised before
+            told_of[name] = {"file": model.description, "weights": kept or "as in the file"} | bench.replies
         finally:
             model.close()
     return {
@@ -134,7 +135,11 @@ class _OneModel:
             finally:
                 engine.close()
             positions = sum(t.positions for t in told[mode])
-            self.replies[mode] = {"positions": positions, "ended_by_themselves": sum(t.ended for t in told[mode])}
+            self.replies[mode] = {
+                "positions": positions,
+                "ended_by_themselves": sum(t.ended for t in told[mode]),
+                "empty": sum(not t.text for t in told[mode]),
+            }
         found: dict[tuple[str, str], list[Looked]] = {}
         every = list(itertools.chain(*told.values()))
         with looking(self._model, self._settings, self._exits, every, self._asked.tokens) as looker:
@@ -301,6 +306,7 @@ def _torch_summary(
     apart = [(abs(row["pytorch"] - row["acceptance"][0]), row) for row in both]
     worst, where = max(apart, key=lambda pair: pair[0])
     return {
+        "weights": "those of each file, dequantised to 32-bit floats",
         "largest_difference": _rounded(worst),
         "at": {key: where[key] for key in ("exits", "mode", "exit", "draft_len")},
         "mean_difference": _rounded(float(np.mean([row["pytorch"] - row["acceptance"][0] for row in both]))),

@@ -71,6 +71,7 @@ class Seen:
 
 def measure(settings: EngineSettings, asked: Asked, say: Say) -> dict[str, Any]:
     """All figures as plain data. Raises PadsError."""
+    cases = {name: _cases(asked, settings, name) for name in asked.sets}
     model = Model(asked.model)
     try:
         exits = asked.exits or exit_ladder(model.n_layer)
@@ -79,7 +80,7 @@ def measure(settings: EngineSettings, asked: Asked, say: Say) -> dict[str, Any]:
         figures: dict[str, list[dict[str, Any]]] = {}
         sets: dict[str, Any] = {}
         for name in asked.sets:
-            seen = _look(model, settings, asked, exits, _cases(asked, settings, name), say)
+            seen = _look(model, settings, asked, exits, cases[name], say)
             sets[name] = _described(seen)
             for key, rows in _compared(seen, exits).items():
                 figures.setdefault(key, []).extend({"set": name} | row for row in rows)
