@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
 from .errors import ConfigError
 from .frames import GateMode
@@ -37,6 +37,11 @@ class Settings(BaseModel):
 S = TypeVar("S", bound=Settings)
 
 
+def _off(value: Any) -> Any:
+    """YAML reads an unquoted off as a truth value."""
+    return "off" if value is False else value
+
+
 class AudioSettings(Settings):
     """Source and sink."""
 
@@ -48,7 +53,7 @@ class AudioSettings(Settings):
     """Microphone of a live talk: its number or (part of) its name in `pads devices`; null is the system's default."""
     output_device: int | str | None = None
     """Loudspeaker, likewise."""
-    echo: Literal["auto", "webrtc", "headset", "off"] = "auto"
+    echo: Annotated[Literal["auto", "webrtc", "headset", "off"], BeforeValidator(_off)] = "auto"
     """What keeps the agent from hearing itself. webrtc: an echo canceller; headset: nothing has to; off: nothing does;
     auto: headset where a device's name says so, else webrtc."""
     input_latency_s: Annotated[float, Field(gt=0.0, le=1.0)] = 0.04

@@ -183,3 +183,7 @@ def test_depths_that_cannot_be_are_refused(overrides: list[str], message: str) -
 def test_depths_are_numbers_or_words() -> None:
     engine = load(None, ["engine.exit_layer=15", "engine.draft_len=auto", "engine.follow=shallow"]).engine
     assert (engine.exit_layer, engine.draft_len) == (15, "auto")
+
+
+def test_off_is_a_word_where_it_is_one_of_the_choices() -> None:
+    assert load("talk", ["audio.echo=off"]).audio.echo == "off"
