@@ -14,15 +14,10 @@ A branch is opened by Prepare and ends in exactly one of Commit or Discard. Spee
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from ..config import PadsSettings
 from ..frames import (
     ActClassified,
-    Message,
-    Role,
     SpeechPaused,
     SpeechResumed,
     SpeechStarted,
@@ -32,11 +27,10 @@ from ..frames import (
 )
 from . import events as e
 from .backchannel import is_backchannel
-from .open_turn import OpenTurn
+from .events import Action
+from .listening import Listening
 from .overlap import EPSILON_S, Overlap, Phase, Verdict, due_s, judge
 from .premise import Premise, words_after
-
-Action = e.Action
 
 WATCHDOG_S = 10.0
 """A reply that neither speaks nor ends for this long is given up."""
@@ -44,43 +38,10 @@ WATCHDOG_S = 10.0
 AUDIO_LAG_S = 0.1
 """A turn closed by force does not wait for sound that may still be on its way to the recogniser."""
 
-MAX_TO_SAY = 8
-"""Texts that may wait to be spoken; the oldest is dropped."""
-
 
 @dataclass
-class TurnMachine:
+class TurnMachine(Listening):
     """One conversation's state. ``history`` is set by the session whenever it changes."""
-
-    settings: PadsSettings
-    settings_key: str
-    confirm_after_s: Callable[[float | None], float]
-    """Silence that confirms the turn, from the latest p_end (None: not predicted in this pause)."""
-    history: tuple[Message, ...] = ()
-    state: TurnState = TurnState.IDLE
-    turn: int = 0
-    branch: Premise | None = None
-    answered: Premise | None = None
-    """What is being answered; None while a text is spoken that answers nothing."""
-    to_say: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_TO_SAY))
-    _open: OpenTurn = field(default_factory=OpenTurn)
-    _overlap: Overlap | None = None
-    _playing: bool = False
-    _alive_s: float = 0.0
-    _saying: str | None = None
-    _revised: TranscriptUpdated | None = None
-    _taken: str = ""
-    """Words at the head of an outside recogniser's text that an earlier turn holds already."""
-
-    @property
-    def quiet(self) -> bool:
-        """Nobody speaks and nothing waits to be spoken."""
-        return self.state is TurnState.IDLE and not self.to_say
-
-    @property
-    def overlapped(self) -> bool:
-        """The user speaks over the reply, and it is not decided what that means."""
-        return self._overlap is not None
 
     # ------------------------------------------------------------ events
 
@@ -92,13 +53,13 @@ class TurnMachine:
             case SpeechStarted() | SpeechResumed():
                 return self._speech(event)
             case SpeechPaused():
-                return self._pause(event)
+                return self._pause_over_reply(event) if self._overlap is not None else self._pause(event)
             case TurnEndPredicted():
-                return self._predicted(event)
+                return self._predicted_over_reply(event) if self._overlap is not None else self._predicted(event)
             case TranscriptUpdated():
-                return self._heard(event)
+                return self._words(event)
             case e.WordsGiven():
-                return self._given(event)
+                return self._words(self._new_words(event), outside=True)
             case ActClassified():
                 self._open.act = event
                 return self._consider(event.t_s)
@@ -165,129 +126,7 @@ class TurnMachine:
             case TurnState.RESPONDING:
                 return [e.Interrupt(self.turn, "the reply made no progress"), self._unanswered(now_s, "no progress")]
 
-    # ------------------------------------------------------------ the user's turn
-
-    def _speech(self, event: SpeechStarted | SpeechResumed) -> list[Action]:
-        actions: list[Action] = []
-        if self._open.confirmed_s is not None and self._overdue(event.t_s):
-            return []  # closed by force while there was sound: more of it does not open the turn again
-        if self.state is TurnState.IDLE:
-            self._open_turn(event.onset_s)
-        elif self.branch is not None:
-            actions.append(self._drop("the user went on"))
-        self.state = TurnState.LISTENING
-        self._open.go_on()
-        return actions
-
-    def _open_turn(self, onset_s: float) -> None:
-        self.turn += 1
-        self._open = OpenTurn(started_s=onset_s)
-        self.answered = None
-
-    def _pause(self, event: SpeechPaused) -> list[Action]:
-        if self.state is TurnState.RESPONDING:
-            if self._overlap is None:
-                return []
-            self._overlap = replace(self._overlap, paused_s=event.t_s, last_voiced_s=event.last_voiced_s)
-            return self._judge(event.t_s)
-        if self.state is TurnState.LISTENING:
-            self.state = TurnState.PAUSED
-            self._open.last_voiced_s = event.last_voiced_s
-            return self._consider(event.t_s)
-        return []
-
-    def _predicted(self, event: TurnEndPredicted) -> list[Action]:
-        """Answers may come before the pause is declared: the silence they heard had begun by then."""
-        if self.state is TurnState.RESPONDING and self._overlap is not None:
-            if event.audio_end_s <= self._overlap.onset_s:
-                return []
-            self._overlap = replace(self._overlap, predicted=event)
-            return self._judge(event.t_s)
-        if self.state not in (TurnState.LISTENING, TurnState.PAUSED) or not self._open.predict(event):
-            return []
-        return self._consider(event.t_s)
-
-    def _heard(self, event: TranscriptUpdated) -> list[Action]:
-        if self.state is TurnState.IDLE:
-            return []
-        if self.state is TurnState.RESPONDING:
-            return self._heard_over_reply(event)
-        self._open.transcript = event
-        actions: list[Action] = []
-        if self.branch is not None and self._premise() != self.branch:
-            actions.append(self._drop("the transcript changed"))
-        if self._open.confirmed_s is not None and self._open.words_complete:
-            return [*actions, *self._settle(event.t_s)]
-        return [*actions, *self._consider(event.t_s)]
-
-    def _given(self, event: e.WordsGiven) -> list[Action]:
-        """Words from outside. A final text where no speech was heard (another microphone) is a turn of its own."""
-        left = words_after(self._taken, event.text) if self._taken else None
-        if left is None:
-            self._taken = ""
-        heard = TranscriptUpdated(event.t_s, event.text if left is None else left, "", event.final, event.t_s)
-        if self.state is not TurnState.IDLE:
-            return self._heard(heard)
-        said_again = self.answered is not None and self._premise_of(heard.text).text == self.answered.text
-        late = event.t_s <= self._alive_s + self.settings.turn.transcript_wait_s
-        if not event.final or not self._premise_of(heard.text).text or (said_again and late):
-            return []
-        return self._take_up(heard)
-
-    def _take_up(self, heard: TranscriptUpdated) -> list[Action]:
-        """A turn whose words are all there."""
-        self._open_turn(heard.t_s)
-        self._open.last_voiced_s = self._open.confirmed_s = heard.t_s
-        self._open.transcript = heard
-        self.state = TurnState.PAUSED
-        return [e.Confirm(self.turn, heard.t_s), *self._settle(heard.t_s)]
-
-    def _consider(self, now_s: float) -> list[Action]:
-        if self.state is not TurnState.PAUSED or self.branch is not None or not self._open.words_complete:
-            return []
-        if self._needs_no_answer() or not self._open.worth_preparing(now_s, self.settings.gate):
-            return []
-        self.branch = self._premise()
-        return [e.Prepare(self.turn, self.branch)]
-
-    def _settle(self, now_s: float, waited: bool = False) -> list[Action]:
-        """The turn is confirmed; answer it if its words are known."""
-        if not self._open.words_complete and not waited:
-            return []
-        premise = self._premise()
-        actions: list[Action] = []
-        if not premise.text or self._needs_no_answer():
-            if self.branch is not None:
-                actions.append(self._drop("no words"))
-            nothing = "its words never came" if waited else "no words in it"
-            actions.append(e.Close(self.turn, "a backchannel" if premise.text else nothing))
-            self._to_idle(now_s)
-            return actions
-        if self.branch == premise:
-            self.branch = None
-            actions.append(e.Commit(self.turn))
-        else:
-            if self.branch is not None:
-                actions.append(self._drop("the premise changed"))
-            actions.append(e.Answer(self.turn, premise))
-        self._respond(now_s, premise)
-        return actions
-
-    def _needs_no_answer(self) -> bool:
-        """A short "uh-huh" to a statement, or to nothing, wants no answer; to a question it is one."""
-        asked = self.history and self.history[-1].role is Role.AGENT and self.history[-1].text.rstrip().endswith("?")
-        short = self._open.last_voiced_s - self._open.started_s <= self.settings.barge_in.backchannel_max_s
-        return short and not asked and is_backchannel(self._open.text)
-
     # ------------------------------------------------------------ the agent's turn
-
-    def _respond(self, now_s: float, premise: Premise | None) -> None:
-        self.answered = premise
-        self.state = TurnState.RESPONDING
-        self._playing = False
-        self._overlap = None
-        self._saying = None
-        self._alive_s = now_s
 
     def _say(self, now_s: float) -> list[Action]:
         text = self.to_say.popleft()
@@ -295,6 +134,13 @@ class TurnMachine:
         self._respond(now_s, None)
         self._saying = text
         return [e.Say(self.turn, text)]
+
+    def _words(self, event: TranscriptUpdated, outside: bool = False) -> list[Action]:
+        if self.state is TurnState.RESPONDING:
+            return self._heard_over_reply(event)
+        if outside and self.state is TurnState.IDLE:
+            return self._heard_elsewhere(event)
+        return self._heard(event)
 
     def _speech_over_reply(self, event: SpeechStarted | SpeechResumed) -> list[Action]:
         if self._playing:
@@ -315,6 +161,18 @@ class TurnMachine:
         self._open.go_on()
         self.answered = None
         return [e.Reopen(self.turn)]
+
+    def _pause_over_reply(self, event: SpeechPaused) -> list[Action]:
+        assert self._overlap is not None
+        self._overlap = replace(self._overlap, paused_s=event.t_s, last_voiced_s=event.last_voiced_s)
+        return self._judge(event.t_s)
+
+    def _predicted_over_reply(self, event: TurnEndPredicted) -> list[Action]:
+        assert self._overlap is not None
+        if event.audio_end_s <= self._overlap.onset_s:
+            return []
+        self._overlap = replace(self._overlap, predicted=event)
+        return self._judge(event.t_s)
 
     def _heard_over_reply(self, event: TranscriptUpdated) -> list[Action]:
         """Words while the agent speaks: of the speech over it, or more of the turn that is being answered.
@@ -432,33 +290,3 @@ class TurnMachine:
         actions.append(e.Close(self.turn, "the talk was ended", self._open.text))
         self._to_idle(now_s)
         return actions
-
-    def _unanswered(self, now_s: float, reason: str) -> e.Close:
-        close = e.Close(self.turn, reason, self.answered.text if self.answered else "")
-        self._to_idle(now_s)
-        return close
-
-    def _to_idle(self, now_s: float) -> None:
-        self.state = TurnState.IDLE
-        self.branch = self._overlap = self._saying = self._revised = None
-        self._playing = False
-        self._open.confirmed_s = None
-        self._alive_s = now_s
-
-    # ------------------------------------------------------------ helpers
-
-    def _drop(self, reason: str) -> e.Discard:
-        self.branch = None
-        return e.Discard(self.turn, reason)
-
-    def _premise(self) -> Premise:
-        return self._premise_of(self._open.transcript.text if self._open.transcript else "")
-
-    def _premise_of(self, text: str) -> Premise:
-        return Premise.spoken(text, self.history, self.settings_key)
-
-    def _overdue(self, now_s: float) -> bool:
-        return self._open.overdue(now_s, self.settings.turn.max_turn_s)
-
-    def _confirm_at_s(self) -> float:
-        return self._open.last_voiced_s + self.confirm_after_s(self._open.p_end)

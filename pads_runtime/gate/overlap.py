@@ -23,6 +23,8 @@ from .backchannel import is_backchannel
 from .premise import normalise
 
 EPSILON_S = 1e-9
+FASTEST_WORDS_PER_S = 7.0
+"""Nobody says so many words in a second; fast talkers reach five."""
 
 
 class Phase(Enum):
@@ -65,9 +67,15 @@ class Overlap:
 
     @property
     def claims(self) -> bool:
-        """Whether words were read that are no backchannel."""
+        """Whether words were read that are no backchannel, and not more of them than the sound has room for: a
+        recogniser that must read something in a hum reads a sentence."""
         text = self.transcript.text if self.transcript else ""
-        return bool(normalise(text)) and not is_backchannel(text)
+        words = len(normalise(text).split())
+        if not words or is_backchannel(text):
+            return False
+        if self.last_voiced_s is None:
+            return True
+        return words <= max(1.0, FASTEST_WORDS_PER_S * (self.last_voiced_s - self.onset_s))
 
     @property
     def read_whole(self) -> bool:

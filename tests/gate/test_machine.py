@@ -44,7 +44,8 @@ from pads_runtime.gate.events import (
     StopAsked,
     WordsGiven,
 )
-from pads_runtime.gate.machine import MAX_TO_SAY, WATCHDOG_S, TurnMachine
+from pads_runtime.gate.listening import MAX_TO_SAY
+from pads_runtime.gate.machine import WATCHDOG_S, TurnMachine
 from pads_runtime.gate.open_turn import FRESH_S
 from pads_runtime.gate.premise import Premise
 
@@ -302,6 +303,14 @@ def test_a_cough_over_the_reply_is_ignored_for_want_of_words() -> None:
     m = overlapped()
     m.on(SpeechPaused(3.5, 3.3))
     assert m.on(words(3.6, " ... ", 3.5)) == [Ignore(1, "no words in it")]
+
+
+@pytest.mark.parametrize(("until_s", "stops"), [(3.35, False), (3.9, True)])
+def test_more_words_than_the_sound_has_room_for_were_not_said(until_s: float, stops: bool) -> None:
+    m = overlapped()
+    m.on(SpeechPaused(until_s + 0.2, until_s))
+    (action,) = m.on(words(until_s + 0.3, "how am i", until_s + 0.2))
+    assert isinstance(action, Interrupt if stops else Ignore)
 
 
 def test_words_that_never_come_do_not_keep_the_overlap_open() -> None:
