@@ -15,7 +15,7 @@ from bench.acceptance import pytorch
 from bench.acceptance.cli import parse_exits, parse_models
 from bench.acceptance.counts import Drafted, Line, drafted
 from bench.acceptance.looks import Looked, case_seed, nats
-from bench.acceptance.run import Asked, Kind, _agreement, _gain, _losses, _row, _torch_summary
+from bench.acceptance.tables import Kind, agreement, cell, gain, losses_of, torch_summary
 from pads_runtime.config import ROOT
 from pads_runtime.errors import InputError, UsageError
 
@@ -85,11 +85,8 @@ class NeverEnds:
         return False
 
 
-ASKED = Asked(Path(), {})
-
-
 def rows_of(one: Kind) -> tuple[dict[str, Any], dict[str, Any]]:
-    return _row(one, 0, 2, NeverEnds(), ASKED), _agreement(one, 0)  # type: ignore[arg-type]
+    return cell(one, 0, 2, NeverEnds(), 128), agreement(one, 0)  # type: ignore[arg-type]
 
 
 def test_a_cell_holds_counts_share_and_what_pytorch_found() -> None:
@@ -109,16 +106,16 @@ def test_the_gain_of_translators_is_paired_and_held_against_three_times() -> Non
         ([bare, much], [bare_agreed, much_agreed], True),
         ([bare, little], [bare_agreed, little_agreed], False),
     ):
-        gain = next(g for g in _gain(rows, agreed) if g["what"] == "agreement")
-        assert gain["within"] is within
-        assert gain["times"][1] == gain["times"][2] == gain["times"][0]  # every item gains alike
-    assert _gain([bare], [bare_agreed]) == []
+        found = next(g for g in gain(rows, agreed) if g["what"] == "agreement")
+        assert found["within"] is within
+        assert found["times"][1] == found["times"][2] == found["times"][0]  # every item gains alike
+    assert gain([bare], [bare_agreed]) == []
 
 
 def test_the_change_of_the_loss_has_its_sign_and_is_paired_by_item() -> None:
     before = [(30.0, 10), (60.0, 20), (10.0, 5)]
     after = [(31.0, 10), (62.0, 20), (10.5, 5)]
-    first, second = _losses({"before": before, "after": after})
+    first, second = losses_of({"before": before, "after": after})
     assert "change" not in first
     assert first["nats_per_token"][0] == round(100 / 35, 4)
     value, low, high = second["change"]
@@ -128,12 +125,12 @@ def test_the_change_of_the_loss_has_its_sign_and_is_paired_by_item() -> None:
 
 def test_the_largest_difference_to_pytorch_decides() -> None:
     pairs = [rows_of(kind("m", ["xxxx...."] * 4, [torch] * 4)) for torch in ("xxxx....", "xx......")]
-    same = _torch_summary([pairs[0][0]], [pairs[0][1]], None)
-    apart = _torch_summary([pair[0] for pair in pairs], [pair[1] for pair in pairs], None)
+    same = torch_summary([pairs[0][0]], [pairs[0][1]], None)
+    apart = torch_summary([pair[0] for pair in pairs], [pair[1] for pair in pairs], None)
     assert (same["largest_difference"], same["within"]) == (0.0, True)
     assert apart["largest_difference"] > 0.03
     assert not apart["within"]
-    assert _torch_summary([], [], pytorch.MISSING) == {"not_measured": f"NOT MEASURED: {pytorch.MISSING}"}
+    assert torch_summary([], [], pytorch.MISSING) == {"not_measured": f"NOT MEASURED: {pytorch.MISSING}"}
 
 
 def test_without_pytorch_the_reason_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
