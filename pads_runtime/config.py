@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 
 from .errors import ConfigError
 from .frames import GateMode
@@ -58,7 +67,7 @@ class AudioSettings(Settings):
     auto: headset where a device's name says so, else webrtc."""
     input_latency_s: Annotated[float, Field(gt=0.0, le=1.0)] = 0.04
     """Buffer of the microphone: how late a callback may come before audio is lost."""
-    output_latency_s: Annotated[float, Field(gt=0.0, le=1.0)] = 0.015
+    output_latency_s: Annotated[float, Field(gt=0.0, le=1.0)] = 0.01
     """Buffer of the loudspeaker: how late a callback may come before it clicks, and what an interruption cannot cut."""
     dead_after_s: Annotated[float, Field(gt=0.0, le=60.0)] = 2.0
     """A device from which nothing came for so long is taken for lost, and opened again."""
