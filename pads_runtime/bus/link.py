@@ -209,13 +209,14 @@ class Link:
         except (aiomqtt.MqttError, OSError) as exc:
             raise self._lost(exc.__cause__ or exc) from None
 
-    async def close(self) -> None:
-        """Say goodbye if the broker listens, and drop the connection in any case. Takes a second at most."""
+    async def close(self, polite: bool = True) -> None:
+        """Drop the connection, within a second; ``polite``: with a goodbye, so that the broker does not tell the will."""
         if self._resume is not None:
             self._resume.cancel()
-        with contextlib.suppress(aiomqtt.MqttError, TimeoutError, OSError):
-            async with asyncio.timeout(CLOSE_WITHIN_S):
-                await self._client.__aexit__(None, None, None)
+        if polite:
+            with contextlib.suppress(aiomqtt.MqttError, TimeoutError, OSError):
+                async with asyncio.timeout(CLOSE_WITHIN_S):
+                    await self._client.__aexit__(None, None, None)
         self._paho._sock_close()
         fate = self._client._disconnected
         if fate.done() and not fate.cancelled():

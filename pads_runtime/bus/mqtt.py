@@ -140,17 +140,17 @@ class MqttBus:
     async def _one_connection(self) -> None:
         will = Will(self._topic("status"), encode({"online": False, **self._talk}))
         link = self._link = Link(self._broker, self._name, self._received, will)
+        polite = False  # else the broker tells the last will
         try:
             await link.open()
             await self._serve(link)
         except asyncio.CancelledError:
-            if self._linked:
-                await self._farewell(link)
+            polite = self._linked and await self._farewell(link)
             raise
         finally:
             self._linked, self._link = False, None
             self._outbox.connected(False)
-            await link.close()
+            await link.close(polite)
 
     async def _serve(self, link: Link) -> None:
         """Send until the connection ends, and raise why it did. Neither task outlives this call.
@@ -207,8 +207,8 @@ class MqttBus:
             await link.publish(self._topic("status"), encode({**state, **self._talk}), qos=1, retain=True)
             self._status_told = state
 
-    async def _farewell(self, link: Link) -> None:
-        """Send what was promised and say that we go; a broker that hangs gets a second for it."""
+    async def _farewell(self, link: Link) -> bool:
+        """Send what was promised and say that we go; a broker that hangs gets a second for it. Whether it heard all."""
         try:
             async with asyncio.timeout(FAREWELL_S):
                 while await self._publish_next(link):
@@ -216,7 +216,10 @@ class MqttBus:
                 await link.publish(self._topic("status"), encode({"online": False, **self._talk}), qos=1, retain=True)
         except (DeviceError, TimeoutError) as exc:
             left = self._outbox.waiting(Grade.PROMISED)
-            self._fault("bus_lost", f"{str(exc) or 'broker does not answer'}; {left} promised messages were not sent")
+            unsent = f"; {left} promised messages were not sent" if left else ""
+            self._fault("bus_lost", (str(exc) or f"broker {self._broker.where} does not answer") + unsent)
+            return False
+        return True
 
     def _topic(self, name: str) -> str:
         return f"pads/{self._settings.site}/{name}"
