@@ -14,11 +14,15 @@ from pads_runtime.errors import PadsError
 
 from .acts.cli import acts
 from .exits.cli import exits
+from .export.cli import export
+from .layerskip.cli import layerskip
 from .vap.cli import vap
 
 app = typer.Typer(help="Fit the models that PADS ships.", no_args_is_help=True, add_completion=False)
 app.command()(acts)
 app.command()(exits)
+app.command()(layerskip)
+app.command()(export)
 app.command()(vap)
 
 

@@ -43,6 +43,10 @@ class PromptBuilder:
         kept = self._kept(_checked(messages))
         return _joined(self._segments(kept, reply_header=True))
 
+    def whole(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """All of a conversation, whoever spoke last, with no reply header and nothing dropped: training reads it so."""
+        return _joined(self._segments(list(messages), reply_header=False))
+
     def stable(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """The part of the prompt that stays as it is when words are appended to the last message.
 

@@ -1,0 +1,1 @@
+"""Language models as PyTorch sees them, read from GGUF files or from Hugging Face checkpoints."""

@@ -1,0 +1,1 @@
+"""From a trained adapter to GGUF files: merge, write F16, quantise once from it."""
