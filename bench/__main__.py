@@ -41,6 +41,7 @@ Switchboard = Annotated[
 With1B = Annotated[
     bool, typer.Option("--with-1b", help="Measure a model of 1B, random weights; 700 MB of disk for the time.")
 ]
+RunsDir = Annotated[Path, typer.Option("--runs", help="Folder of run records.")]
 AMI = ROOT.parent / "shared" / "data" / "ami_nxt" / "ami_manual_nxt.tar.xz"
 
 
@@ -197,6 +198,21 @@ def policies(
 
     options = Options(ami, data, translator, parse_exits(exit_layers), sets, prompts, not without_replies)
     run(options, load(None, overrides or []), Registry.load(), as_json, _say)
+
+
+@app.command()
+def cite(
+    run: Annotated[str, typer.Argument(help="The run's name, or the path of its folder.")],
+    runs: RunsDir = Path("runs"),
+    supersedes: Annotated[str | None, typer.Option(help="A cited run whose figures this one replaces.")] = None,
+) -> None:
+    """Copy what matters of a run into bench/evidence, so that a document may name it."""
+    from .records.evidence import cite as copy
+    from .records.evidence import load_evidence
+
+    path = copy(Path(run) if Path(run).is_dir() else runs / run, supersedes)
+    load_evidence(path.parent)
+    print(path)
 
 
 def _record(
