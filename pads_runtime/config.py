@@ -236,8 +236,8 @@ class BargeInSettings(Settings):
     """Speech over the agent."""
 
     min_speech_s: Seconds = 0.5
-    """Words that are no backchannel stop the agent once they have lasted this long, or have been followed by a pause;
-    sound without known words holds its voice when it has surely lasted this long."""
+    """Shorter sound over the agent stops it only with a word like "stop"; sound that has surely lasted this long does
+    with any words but backchannels, and holds the agent's voice while its words are not known."""
     backchannel_max_s: Seconds = 1.0
     """Longest "uh-huh": longer sound holds the agent's voice; longer turns of such words are answered."""
     resume_after_s: Seconds = 2.0

@@ -207,9 +207,10 @@ class _PortAudioStream:
 # ---------------------------------------------------------------- native errors
 
 _INVALID_CHANNELS, _INVALID_RATE, _BAD_FORMAT, _NO_DEVICE, _UNAVAILABLE = -9998, -9997, -9994, -9996, -9985
-_HOST_ERROR = -9999
+_HOST_ERROR, _NO_WAY = -9999, -9993
 _BUSY, _DENIED, _GONE = -16, (-1, -13), (-2, -5, -6, -19, -111, -112)
-"""ALSA answers with negated errnos: EBUSY; EPERM, EACCES; ENOENT, EIO, ENXIO, ENODEV, ECONNREFUSED, EHOSTDOWN."""
+"""ALSA answers with negated errnos: EBUSY; EPERM, EACCES; ENOENT, EIO, ENXIO, ENODEV, ECONNREFUSED, EHOSTDOWN.
+_NO_WAY is PortAudio's answer for a direction that a device has lost since it was listed."""
 
 
 def _refusal(what: str, exc: Exception, form: StreamFormat) -> DeviceError:
@@ -222,7 +223,7 @@ def _refusal(what: str, exc: Exception, form: StreamFormat) -> DeviceError:
         return DeviceError(f"{what} is busy: another program uses it; close that program or choose another device")
     if host in _DENIED:
         return DeviceError(f"{what} may not be used: permission denied; add yourself to the group 'audio'")
-    if code == _NO_DEVICE or host in _GONE:
+    if code in (_NO_DEVICE, _NO_WAY) or host in _GONE:
         return DeviceError(f"{what} is not there: unplugged, or its sound server does not run; see: pads devices")
     return DeviceError(f"{what} cannot be opened: {_reason(exc)}; see: pads devices")
 

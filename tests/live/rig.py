@@ -57,6 +57,7 @@ class Rig:
         self._server = f"unix:{folder / 'pulse.sock'}"
         (folder / "asound.conf").write_text(_ASOUND.format(server=self._server), encoding="utf-8")
         self._daemon: subprocess.Popen[bytes] | None = None
+        self._players: list[subprocess.Popen[bytes]] = []
 
     @property
     def env(self) -> dict[str, str]:
@@ -101,6 +102,10 @@ class Rig:
 
     def stop(self) -> None:
         """End the daemon: every device is unplugged at once. Idempotent."""
+        for player in self._players:
+            player.terminate()
+            player.wait(5.0)
+        self._players.clear()
         daemon, self._daemon = self._daemon, None
         if daemon is not None:
             daemon.send_signal(signal.SIGCONT)
@@ -118,15 +123,15 @@ class Rig:
         self._daemon.send_signal(signal.SIGCONT)
 
     def unplug(self, place: Place) -> None:
-        """Take one device away: ``room`` is the microphone, ``speaker`` the loudspeaker."""
-        for line in self._pactl("list", "short", "modules").splitlines():
-            number, name, *arguments = line.split("\t")
-            if name == "module-null-sink" and f"sink_name={place} " in f"{' '.join(arguments)} ":
-                self._pactl("unload-module", number)
+        """Let one device fall silent as if unplugged: ``room`` is the microphone, ``speaker`` the loudspeaker.
+
+        It is suspended; were it removed, PulseAudio would hand its streams to the other device.
+        """
+        self._pactl("suspend-sink", place, "1")
 
     def plug(self, place: Place) -> None:
         """Bring a device back that was unplugged."""
-        self._pactl("load-module", "module-null-sink", *_null_sink(place).split())
+        self._pactl("suspend-sink", place, "0")
 
     @contextmanager
     def echo(self, gain_db: float, delay_ms: int = 40) -> Iterator[None]:
@@ -147,6 +152,7 @@ class Rig:
         """Let the user say ``samples`` (int16 mono) after LEAD_S; returns at once, ``wait()`` when all is said."""
         command = ["pacat", "--playback", "-d", place, f"--rate={rate}", "--latency-msec=200"]
         player = subprocess.Popen([*command, *_FORMAT], env={**os.environ, **self.env}, stdin=subprocess.PIPE)
+        self._players.append(player)
         lead = np.zeros(round(LEAD_S * rate), dtype=np.int16)
         threading.Thread(target=_feed, args=(player, np.concatenate([lead, samples]).tobytes()), daemon=True).start()
         return player

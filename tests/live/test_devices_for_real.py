@@ -1,0 +1,236 @@
+"""LiveAudio over PortAudio, ALSA and PulseAudio: real callbacks, virtual devices."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pads_runtime.audio.live import LiveAudio
+from pads_runtime.clock import LoopClock
+from pads_runtime.config import AudioSettings
+from pads_runtime.errors import DeviceError
+from pads_runtime.frames import AudioFrame
+
+pytestmark = pytest.mark.slow
+VOICE_RATE = 24_000
+
+
+def noise(seconds: float, rate: int, seed: int = 1) -> np.ndarray[Any, np.dtype[np.int16]]:
+    return np.random.default_rng(seed).integers(-8000, 8000, round(seconds * rate), dtype=np.int16)
+
+
+class Talk:
+    """A LiveAudio on the rig whose frames and events are collected."""
+
+    def __init__(self, **settings: Any) -> None:
+        # A deeper buffer than the default: this machine may be busy, and a click would break what is compared here.
+        chosen = {"echo": "off", "output_latency_s": 0.06, "queue_frames": 500} | settings
+        self.frames: list[AudioFrame] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.clock = LoopClock()
+        self.started_s = time.monotonic() - self.clock.now()
+        self.live = LiveAudio(
+            AudioSettings(**chosen), VOICE_RATE, self.clock, on_event=lambda k, **f: self.events.append((k, f))
+        )
+        self.task = asyncio.create_task(self._read())
+
+    async def _read(self) -> None:
+        async for frame in self.live.source.frames():
+            self.frames.append(frame)
+
+    async def until(self, condition: Callable[[], Any], what: str, within_s: float = 20.0) -> None:
+        give_up_s = time.monotonic() + within_s
+        while not condition():
+            assert time.monotonic() < give_up_s, f"never happened: {what}; {self.events} {self.live.status()}"
+            await asyncio.sleep(0.02)
+
+    def told(self, kind: str, direction: str) -> bool:
+        return any(k == kind and f.get("direction") == direction for k, f in self.events)
+
+    @property
+    def heard(self) -> np.ndarray[Any, np.dtype[np.int16]]:
+        return np.concatenate([frame.samples for frame in self.frames]) if self.frames else np.zeros(0, np.int16)
+
+
+@pytest.fixture
+async def talk(rig_here: Any) -> AsyncIterator[Callable[..., Talk]]:
+    made: list[Talk] = []
+
+    def make(**settings: Any) -> Talk:
+        made.append(Talk(**settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await asyncio.to_thread(one.live.close)
+        await asyncio.wait_for(one.task, 5.0)
+
+
+async def test_what_is_said_in_the_room_arrives_bit_for_bit_and_in_time(rig: Any, talk: Callable[..., Talk]) -> None:
+    t = talk()
+    said = noise(0.5, 16_000)
+    with rig.record("room") as recording:
+        rig.play(said)
+        await t.until(lambda: said.tobytes() in t.heard.tobytes(), "the noise")
+        at = await asyncio.to_thread(recording.wait_to_hear, said)
+    ours = t.heard.tobytes().find(said.tobytes()) // 2
+    frame = t.frames[(ours + 319) // 320]
+    onset_s = frame.end_s - 0.02 - ((ours + 319) // 320 * 320 - ours) / 16_000
+    sounded_s = recording.started_s + at / 16_000 - t.started_s
+    assert abs(onset_s - sounded_s) < 0.15  # the two recorders' own delays; no claim about speed
+    assert [f.index for f in t.frames] == list(range(t.frames[0].index, t.frames[0].index + len(t.frames)))
+
+
+async def test_what_is_written_sounds_to_the_sample(rig: Any, talk: Callable[..., Talk]) -> None:
+    t = talk()
+    first, second = noise(0.4, VOICE_RATE, 1), noise(0.3, VOICE_RATE, 2)
+    with rig.record("speaker") as recording:
+        await asyncio.sleep(0.3)
+        t.live.sink.write(first, t.clock.now())
+        end_s = t.live.sink.write(second, t.clock.now())
+        assert end_s - t.clock.now() > 0.69
+        await asyncio.to_thread(recording.wait_to_hear, np.concatenate([first, second]))
+        await t.until(lambda: t.live.sink.pending_s(t.clock.now()) == 0.0, "the end")
+        assert t.live.sink.flush(t.clock.now()) == len(first) + len(second)
+
+
+def blocks_missing(sounded: np.ndarray[Any, Any], given: np.ndarray[Any, Any], block: int) -> int | None:
+    """How many blocks of ``given`` do not sound, all others in order and whole; None if it is otherwise."""
+    at = missing = 0
+    for first in range(0, len(given), block):
+        part = given[first : first + block]
+        if np.array_equal(sounded[at : at + len(part)], part):
+            at += len(part)
+        else:
+            missing += 1
+    return missing if at == len(sounded) else None
+
+
+async def test_a_flush_stops_the_sound_and_counts_what_sounded_to_the_sample(
+    rig: Any, talk: Callable[..., Talk]
+) -> None:
+    t = talk(output_latency_s=AudioSettings().output_latency_s)
+    said = noise(3.0, VOICE_RATE)
+    said[said == 0] = 1
+    with rig.record("speaker") as recording:
+        await asyncio.sleep(0.3)
+        t.live.sink.write(said, t.clock.now())
+        await asyncio.sleep(0.6)
+        delay_ms = t.live.status().output_delay_ms
+        counted = t.live.sink.flush(t.clock.now())
+        await asyncio.sleep(0.5)
+        recorded = recording.samples
+    # A busy machine makes the sound server stumble: then it puts silence between samples, or loses a block of 5 ms.
+    missing = blocks_missing(recorded[recorded != 0], said[:counted], VOICE_RATE // 200)
+    assert missing is not None
+    assert missing <= t.live.status().output_underruns
+    assert 0.2 * VOICE_RATE < counted < VOICE_RATE
+    # All that a flush leaves to be heard is what the device holds back.
+    assert delay_ms <= 20.0
+
+
+async def test_a_flush_with_a_deep_buffer_drops_what_the_device_holds(rig: Any, talk: Callable[..., Talk]) -> None:
+    t = talk(output_latency_s=0.3)
+    said = noise(3.0, VOICE_RATE)
+    with rig.record("speaker") as recording:
+        await asyncio.sleep(0.5)
+        t.live.sink.write(said, t.clock.now())
+        await asyncio.sleep(0.8)
+        delay_s = t.live.status().output_delay_ms / 1000
+        heard = t.live.sink.flush(t.clock.now())
+        await asyncio.sleep(0.8)
+        recorded = recording.samples
+        after = noise(0.2, VOICE_RATE, 5)
+        t.live.sink.write(after, t.clock.now())
+        await asyncio.to_thread(recording.wait_to_hear, after)  # and it speaks again
+    sounded = int(np.flatnonzero(recorded)[-1] - np.flatnonzero(recorded)[0]) + 1
+    assert delay_s > 0.2
+    assert abs(sounded - heard) / VOICE_RATE < delay_s / 2  # without the restart it would be all of the delay
+
+
+async def test_an_unplugged_microphone_is_told_and_used_again_when_it_is_back(
+    rig: Any, talk: Callable[..., Talk]
+) -> None:
+    t = talk(input_device="pads_mic", output_device="pads_speaker", dead_after_s=1.0)
+    await t.until(lambda: len(t.frames) > 20, "frames")
+    rig.unplug("room")
+    await t.until(lambda: t.told("device_lost", "input"), "the loss")
+    count = len(t.frames)
+    await t.until(lambda: len(t.frames) > count + 25, "silence in its place")
+    assert t.clock.now() - t.frames[-1].end_s < 1.0
+    rig.plug("room")
+    await t.until(lambda: t.told("device_reopened", "input"), "the return")
+    said = noise(0.5, 16_000, 8)
+    rig.play(said)
+    await t.until(lambda: said.tobytes() in t.heard.tobytes(), "what was said after it")
+    assert t.live.status().input_alive
+
+
+async def test_a_sound_server_that_dies_and_returns_takes_nothing_with_it(rig: Any, talk: Callable[..., Talk]) -> None:
+    t = talk(dead_after_s=1.0)
+    await t.until(lambda: len(t.frames) > 20, "frames")
+    t.live.sink.write(noise(1.0, VOICE_RATE), t.clock.now())
+    await asyncio.to_thread(rig.stop)
+    await t.until(lambda: t.told("device_lost", "input") and t.told("device_lost", "output"), "both losses")
+    await t.until(lambda: t.live.sink.pending_s(t.clock.now()) == 0.0, "the reply given up")
+    await asyncio.to_thread(rig.start)
+    await t.until(lambda: t.told("device_reopened", "input") and t.told("device_reopened", "output"), "both back")
+    said, answer = noise(0.5, 16_000, 11), noise(0.4, VOICE_RATE, 12)
+    with rig.record("speaker") as recording:
+        rig.play(said)
+        await t.until(lambda: said.tobytes() in t.heard.tobytes(), "what was said after it")
+        t.live.sink.write(answer, t.clock.now())
+        await asyncio.to_thread(recording.wait_to_hear, answer)
+
+
+async def test_its_own_voice_at_minus_20_db_is_taken_out_of_the_microphone(rig: Any, talk: Callable[..., Talk]) -> None:
+    t = talk(echo="webrtc")
+    with rig.echo(-20.0):
+        await asyncio.sleep(0.5)
+        speech = np.repeat(np.hanning(12).repeat(200), 20)[: 4 * VOICE_RATE]
+        said = (noise(4.0, VOICE_RATE)[: len(speech)] * speech).astype(np.int16)
+        t.live.sink.write(said, t.clock.now())
+        await t.until(lambda: t.live.sink.pending_s(t.clock.now()) == 0.0, "the end")
+    reduction_db = t.live.status().echo_reduction_db
+    assert reduction_db is not None
+    assert reduction_db > 10.0
+
+
+def run_pads(rig: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pads_runtime.cli", *arguments]
+    return subprocess.run(
+        command, env={**os.environ, **rig.env}, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_pads_devices_lists_them_and_marks_the_defaults(rig: Any) -> None:
+    done = run_pads(rig, "devices", "--json")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    devices = json.loads(done.stdout)["devices"]
+    assert [d["name"] for d in devices if d["default_input"] and d["default_output"]] == ["default"]
+    assert {d["name"] for d in devices} == {"pads_mic", "pads_speaker", "default"}
+
+
+async def test_an_unknown_name_is_one_line(rig_here: Any) -> None:
+    with pytest.raises(DeviceError, match="there is no microphone 'pads_mick'; did you mean 'pads_mic'"):
+        LiveAudio(AudioSettings(input_device="pads_mick"), VOICE_RATE, LoopClock())
+
+
+async def test_a_device_whose_server_is_gone_is_one_line(rig: Any, rig_here: Any) -> None:
+    await asyncio.to_thread(rig.stop)
+    try:
+        with pytest.raises(DeviceError, match="is not there: unplugged, or its sound server does not run") as told:
+            LiveAudio(AudioSettings(input_device="pads_mic"), VOICE_RATE, LoopClock())
+        assert "\n" not in str(told.value)
+    finally:
+        await asyncio.to_thread(rig.start)
