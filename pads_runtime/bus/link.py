@@ -166,12 +166,25 @@ class Link:
         await try_address(self._broker)
         where = self._broker.where
         try:
-            await self._client.__aenter__()
+            await self._enter()
         except aiomqtt.MqttCodeError as exc:
             advice = "check bus.username and its password" if _is_login(exc) else "see the broker's log"
             raise BrokerRefused(f"broker {where} refused the connection: {_code(exc)}; {advice}") from None
         except (aiomqtt.MqttError, OSError, ValueError) as exc:
             raise DeviceError(f"broker {where} broke off while connecting: {exc}") from None
+
+    async def _enter(self) -> None:
+        """Connect in aiomqtt's thread. Who is cancelled here waits for the thread, or its socket would be nobody's."""
+        entering = asyncio.ensure_future(self._client.__aenter__())
+        try:
+            await asyncio.shield(entering)
+        except asyncio.CancelledError:
+            await asyncio.wait({entering}, timeout=CLOSE_WITHIN_S)
+            entering.cancel()
+            await asyncio.wait({entering})
+            if not entering.cancelled():
+                entering.exception()
+            raise
 
     async def subscribe(self, topics: Sequence[str], own: bool = False) -> list[str]:
         """Ask for ``topics`` at QoS 1, without retained messages and (MQTT 5) without our own unless ``own``.
@@ -210,7 +223,7 @@ class Link:
             raise self._lost(exc.__cause__ or exc) from None
 
     async def close(self, polite: bool = True) -> None:
-        """Drop the connection, within a second; ``polite``: with a goodbye, so that the broker does not tell the will."""
+        """Drop the connection, within a second; ``polite``: with a goodbye, so that the will is not told."""
         if self._resume is not None:
             self._resume.cancel()
         if polite:

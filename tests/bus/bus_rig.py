@@ -166,6 +166,11 @@ class Talk:
     def kinds(self) -> list[str]:
         return [kind for kind, _ in self.states]
 
+    async def bus_for(self, lifetime_s: float) -> None:
+        """Run the bus for so long."""
+        async with self.running(connected=False):
+            await asyncio.sleep(lifetime_s)
+
     @contextlib.asynccontextmanager
     async def running(self, connected: bool = True) -> AsyncIterator[MqttBus]:
         task = asyncio.create_task(self.bus.run())

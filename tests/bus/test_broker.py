@@ -21,6 +21,10 @@ def turn_event(turn: int) -> TraceEvent:
     return TraceEvent(float(turn), "turn_confirmed", {"turn": turn, "last_voiced_s": turn - 0.5})
 
 
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def turns(home: Home, topic: str = "pads/default/turn") -> list[int]:
     return [payload["turn"] for payload in home.on(topic)]
 
@@ -158,6 +162,16 @@ async def test_the_end_of_a_talk_does_not_wait_for_a_broker_that_hangs(broker: M
         assert kind == "bus_lost" and "1 promised messages were not sent" in fields["reason"]
         broker.thaw()  # we left without a goodbye: it tells our last will
         await until(lambda: [payload["online"] for payload in home.on("pads/default/status")] == [True, False])
+
+
+async def test_a_bus_that_is_ended_at_any_instant_of_its_connecting_leaves_nothing_behind(broker: Mosquitto) -> None:
+    await Talk(port=broker.port).bus_for(0.0)
+    await asyncio.get_running_loop().run_in_executor(None, int)  # the pool's thread and its pipe are there from now on
+    before = open_files()
+    for step in range(25):
+        await Talk(port=broker.port).bus_for(step * 0.001)
+    await until(lambda: open_files() <= before)
+    assert len(asyncio.all_tasks()) == 1
 
 
 # ---------------------------------------------------------------- who will not have us
