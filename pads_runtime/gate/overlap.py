@@ -3,7 +3,9 @@
 The reply goes on sounding while this is undecided, because most speech over speech is a backchannel and a voice that
 ducks at each of them stutters. Words decide where there are any; where there are none, how long the sound has lasted:
 
-- other words than backchannels, spoken for ``min_speech_s`` or followed by a pause: an interruption;
+- a word that calls for silence or attention ("stop", "wait", "what"): an interruption as soon as it is read;
+- other words that are no backchannels, in a sound that has lasted ``min_speech_s``: an interruption. A shorter sound is
+  ignored whatever was read in it: recognisers write "Thomas" for a hum and "a hoe" for "uh-huh";
 - a pause after nothing but backchannels, or after no words at all: nothing happened;
 - sound that outlasts a backchannel while its words are not known: the agent holds its tongue and waits for them. They
   come: an interruption. They do not within ``resume_after_s``: it was noise, and the reply goes on where it stopped.
@@ -19,12 +21,10 @@ from enum import Enum
 
 from ..config import PadsSettings
 from ..frames import TranscriptUpdated, TurnEndPredicted
-from .backchannel import is_backchannel
+from .backchannel import calls, is_backchannel
 from .premise import normalise
 
 EPSILON_S = 1e-9
-FASTEST_WORDS_PER_S = 7.0
-"""Nobody says so many words in a second; fast talkers reach five."""
 
 
 class Phase(Enum):
@@ -66,16 +66,14 @@ class Overlap:
     predicted: TurnEndPredicted | None = None
 
     @property
+    def text(self) -> str:
+        """What has been read of it."""
+        return self.transcript.text if self.transcript else ""
+
+    @property
     def claims(self) -> bool:
-        """Whether words were read that are no backchannel, and not more of them than the sound has room for: a
-        recogniser that must read something in a hum reads a sentence."""
-        text = self.transcript.text if self.transcript else ""
-        words = len(normalise(text).split())
-        if not words or is_backchannel(text):
-            return False
-        if self.last_voiced_s is None:
-            return True
-        return words <= max(1.0, FASTEST_WORDS_PER_S * (self.last_voiced_s - self.onset_s))
+        """Whether words were read that are no backchannel."""
+        return bool(normalise(self.text)) and not is_backchannel(self.text)
 
     @property
     def read_whole(self) -> bool:
@@ -88,15 +86,21 @@ class Overlap:
 def judge(overlap: Overlap, now_s: float, settings: PadsSettings) -> Verdict:
     """The verdict at ``now_s``. It can change with new evidence, or when ``due_s`` is reached."""
     due = now_s >= due_s(overlap, settings) - EPSILON_S
-    if overlap.paused_s is None:
-        if overlap.claims:
-            return Verdict.INTERRUPT if due or overlap.phase is not Phase.JUDGING else Verdict.WAIT
+    if calls(overlap.text):
+        return Verdict.INTERRUPT
+    if overlap.last_voiced_s is None:
+        if overlap.claims and overlap.phase is not Phase.JUDGING:
+            return Verdict.INTERRUPT
         if not due:
             return Verdict.WAIT
+        if overlap.claims:
+            return Verdict.INTERRUPT
         return Verdict.HOLD if overlap.phase is Phase.JUDGING else Verdict.RESUME
     if not overlap.read_whole and not due:
         return Verdict.WAIT
-    if overlap.claims:
+    lasted_s = overlap.last_voiced_s - overlap.stretch_s
+    long_enough = lasted_s >= settings.barge_in.min_speech_s - EPSILON_S or overlap.phase is Phase.HELD
+    if overlap.claims and long_enough:
         return Verdict.INTERRUPT
     return Verdict.RESUME if overlap.phase is Phase.HELD else Verdict.IGNORE
 
@@ -106,8 +110,6 @@ def due_s(overlap: Overlap, settings: PadsSettings) -> float:
     barge_in = settings.barge_in
     if overlap.paused_s is not None:
         return max(overlap.paused_s, overlap.since_s) + barge_in.resume_after_s
-    if overlap.claims:
-        return overlap.stretch_s + barge_in.min_speech_s
     if overlap.phase is Phase.HELD and settings.asr.kind != "external":
         return overlap.since_s + barge_in.resume_after_s
     if overlap.phase is not Phase.JUDGING:
@@ -116,15 +118,15 @@ def due_s(overlap: Overlap, settings: PadsSettings) -> float:
 
 
 def _patience_s(overlap: Overlap, settings: PadsSettings) -> float:
-    """How long sound without telling words may last. A pause is declared ``vad.pause_s`` late, so speech that has not
+    """How long sound may last before it counts. A pause is declared ``vad.pause_s`` late, so speech that has not
     paused by then has lasted that much less."""
     barge_in, late_s = settings.barge_in, settings.vad.pause_s
     longest_s = max(barge_in.min_speech_s, barge_in.backchannel_max_s)
-    if overlap.transcript is not None and is_backchannel(overlap.transcript.text):
+    if is_backchannel(overlap.text):
         return longest_s + late_s
     p_now = overlap.predicted.p_now if overlap.predicted else None
     if p_now is not None and p_now >= barge_in.user_takes_turn:
         return barge_in.min_speech_s
-    if p_now is not None and p_now <= barge_in.agent_keeps_turn:
+    if p_now is not None and p_now <= barge_in.agent_keeps_turn and not overlap.claims:
         return longest_s + late_s
     return barge_in.min_speech_s + late_s

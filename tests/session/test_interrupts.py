@@ -44,13 +44,19 @@ def test_after_a_barge_in_the_history_is_what_was_played(at_s: float) -> None:
     whole = converse(Script.of(ASKED), change=swap(engine=WordEngine(REPLY_WORDS))).agent_rows[0].split()
     talk = barge_in(at_s)
     (interrupted,) = talk.of("reply_interrupted")
-    assert interrupted.t_s == pytest.approx(at_s + 0.5)
-    assert talk.of("reply_held") == []  # the words were known in time
+    assert interrupted.t_s <= at_s + 0.5  # as soon as "no" has been read
+    assert talk.of("reply_held") == []
     heard = talk.agent_rows[0].split()
     assert heard == whole[: played_words(talk, interrupted.t_s)]
     assert 0 < len(heard) < len(whole)
     assert talk.user_rows == ["Can you tell me", "No wait stop that"]
     assert [row.role for row in talk.history] == [Role.USER, Role.AGENT, Role.USER, Role.AGENT]
+
+
+def test_words_that_call_for_nothing_stop_the_reply_once_they_have_lasted() -> None:
+    talk = barge_in(3.3, "tell me something else")
+    assert talk.of("reply_interrupted")[0].t_s == pytest.approx(3.3 + 0.5 + 0.2)
+    assert talk.user_rows == ["Can you tell me", "Tell me something else"]
 
 
 def test_what_was_heard_is_in_the_history_even_if_the_rest_was_not_generated_yet() -> None:
