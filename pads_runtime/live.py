@@ -171,6 +171,7 @@ def _hold(settings: PadsSettings, record: RunRecord, models: _Models, outside: _
                 await _converse(settings, session, trace, _Beside(audio, clock_, record, outside))
             finally:
                 end_s = clock_.now()
+                audio.on_event = None  # what the devices do from here on is no part of the talk
                 audio.close()
                 with contextlib.suppress(PadsError):  # the talk's own error comes first
                     figures.update(summarise(stream(record.trace_path), (), session.lags_s))
@@ -333,7 +334,7 @@ class _Meter:
             underruns=status.output_underruns,
             frames_dropped=status.frames_lost + self._session.frames_dropped,
             lag_ms=float(np.percentile(lags_s, 99)) * 1000 if lags_s else None,
-            devices=f"{status.input_device} > {status.output_device}, echo: {status.echo}",
+            devices=f"{status.input_device} > {status.output_device}",
             trouble=f"no {' and no '.join(gone)}: trying again" if gone else "",
         )
         return self._last

@@ -48,8 +48,7 @@ def _tell(event: TraceEvent, seen: Seen) -> str:
         case "stop_asked":
             return "asked to be silent"
         case "audio_overrun" | "audio_underrun":
-            which = "microphone overruns" if event.kind == "audio_overrun" else "gaps in the loudspeaker's sound"
-            return f"{int(number(fields, 'count') or 0)} {which} so far"
+            return _losses(event.kind, int(number(fields, "count") or 0))
         case "session_ended":
             return f"ended, {int(number(fields, 'frames_dropped') or 0)} frames lost"
         case _:
@@ -90,6 +89,13 @@ def _tell_reply(event: TraceEvent, seen: Seen) -> str:
             return f"PADS said: {text_of(fields, 'agent') or '(nothing)'}"
         case _:
             return ""
+
+
+def _losses(kind: str, count: int) -> str:
+    """Told when their number has about doubled; the screen shows it all the time, the trace has every one."""
+    if count & (count - 1):
+        return ""
+    return f"{count} {'microphone overruns' if kind == 'audio_overrun' else 'gaps in the loudspeaker sound'} so far"
 
 
 def _transcript(fields: Mapping[str, Any]) -> str:

@@ -230,7 +230,7 @@ def _notices(seen: Seen) -> Iterator[Text]:
 
 def _figures(seen: Seen, vitals: Vitals) -> Panel:
     grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True, style=DIM)
+    grid.add_column(no_wrap=True, style=DIM, min_width=11)
     grid.add_column(overflow="ellipsis", no_wrap=True)
     last, counts = seen.last, seen.counts
     if last is None:
@@ -251,7 +251,7 @@ def _figures(seen: Seen, vitals: Vitals) -> Panel:
 
 def _sound(vitals: Vitals) -> Text:
     lost = vitals.overruns + vitals.underruns + vitals.frames_dropped
-    words = f"{vitals.overruns} overruns, {vitals.underruns} gaps, {vitals.frames_dropped} frames lost"
+    words = f"{vitals.overruns} overruns, {vitals.underruns} gaps, {vitals.frames_dropped} lost"
     return Text(words, WARN if lost else "")
 
 
