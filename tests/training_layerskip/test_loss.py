@@ -113,7 +113,7 @@ def test_chunked_equals_whole(chunk: int) -> None:
     assert torch.equal(choices, (states @ head.T).argmax(dim=1))
 
 
-class _Wide(TorchDispatchMode):
+class _Wide(TorchDispatchMode):  # type: ignore[misc]
     """Counts the bytes of live values that are as wide as the vocabulary."""
 
     def __init__(self) -> None:

@@ -81,10 +81,13 @@ def _make(corpus: Corpus, tokenizer: Tokenizer, path: Path) -> None:
     beside.replace(path)
 
 
-def _key(corpus: Corpus, model_sha256: str) -> str:
-    if not (corpus.dailydialog / FILE_NAME).is_file():
-        where = corpus.dailydialog / FILE_NAME
+def _check_dailydialog(folder: Path) -> None:
+    if not (folder / FILE_NAME).is_file():
+        where = folder / FILE_NAME
         raise DataError(f"DailyDialog: '{where}' not found; give the folder that holds {FILE_NAME} with --data")
+
+
+def _key(corpus: Corpus, model_sha256: str) -> str:
     hashes = [hashlib.sha256((corpus.dailydialog / FILE_NAME).read_bytes()).hexdigest(), _hash_ami(corpus.ami)]
     key = [_FORMAT, model_sha256, hashes, sorted(corpus.excluded), corpus.every, EngineSettings().system_prompt]
     return hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
@@ -104,8 +107,9 @@ def validation_rows(stream: Stream, length: int, count: int) -> Sequence[int]:
     return sorted({round(i * (rows - 1) / max(count - 1, 1)) for i in range(min(count, rows))})
 
 
-def check_meetings(corpus: Corpus) -> None:
-    """Refuse an exclusion that names no meeting, before anything else is done. Raises DataError."""
+def check_corpus(corpus: Corpus) -> None:
+    """Refuse missing data and an exclusion that names no meeting, before anything else is done. Raises DataError."""
+    _check_dailydialog(corpus.dailydialog)
     names: set[str] = set()
 
     def note(meeting: str) -> bool:

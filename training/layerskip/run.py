@@ -14,7 +14,7 @@ from pads_runtime.config import PadsSettings
 from pads_runtime.errors import DataError, SetupError
 
 from ..checkpoints.needs import check_installed
-from .data import Corpus, Streams, check_meetings, read_streams
+from .data import Corpus, Streams, check_corpus, read_streams
 from .plan import Plan
 
 Say = Callable[[str], None]
@@ -45,7 +45,7 @@ def run(job: Job, say: Say) -> dict[str, Any]:
 
     Started by ``accelerate launch`` it runs on all the devices that were asked for.
     """
-    check_meetings(job.corpus)
+    check_corpus(job.corpus)
     check_installed()
     from ..checkpoints.source import find_source
 
