@@ -129,9 +129,9 @@ def follow_replies(events: Sequence[TraceEvent]) -> tuple[Reply, ...]:
     replies: list[Reply] = []
     for event in events:
         turn = whole(event.fields, "turn")
-        if event.kind in ("branch_opened", "reply_opened"):
+        if event.kind in ("branch_opened", "reply_opened", "say_started"):  # a text to say answers nothing
             prepared = event.kind == "branch_opened"
-            premise = text_of(event, "text")
+            premise = "" if event.kind == "say_started" else text_of(event, "text")
             reply = Reply(turn, prepared, event.t_s, premise)
             replies.append(reply if prepared else replace(reply, outcome="plain", committed_s=event.t_s))
             continue
@@ -153,8 +153,8 @@ def _changes(reply: Reply, event: TraceEvent) -> dict[str, Any]:
             return {"generated_s": t_s, "tokens": tokens, "said": text_of(event, "text")}
         case "reply_committed":
             return {"committed_s": t_s, "outcome": "committed", "tokens": tokens}
-        case "branch_discarded" | "reply_withdrawn" | "reply_failed":
-            outcome = {"branch_discarded": "discarded", "reply_withdrawn": "withdrawn"}.get(event.kind, "failed")
+        case "branch_discarded" | "reply_withdrawn" | "say_withdrawn" | "reply_failed":
+            outcome = {"branch_discarded": "discarded", "reply_failed": "failed"}.get(event.kind, "withdrawn")
             reason = text_of(event, "error" if outcome == "failed" else "reason")
             cpu_ms = number(fields, "cpu_ms", math.nan)
             cost = {"tokens": tokens, "cpu_ms": None if math.isnan(cpu_ms) else cpu_ms}

@@ -281,7 +281,10 @@ def test_a_stopped_talk_leaves_a_whole_trace_and_record(stopped: Any) -> None:
     assert sound.duration == pytest.approx(events[-1].t_s, abs=1.0)
 
 
-def test_a_stopped_replay_holds_only_what_was_heard(models: Registry, pads_command: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_replay_holds_only_what_was_heard(
+    models: Registry, pads_command: list[str], tmp_path: Path, number: signal.Signals, code: int
+) -> None:
     soundfile.write(tmp_path / "long.wav", np.random.default_rng(0).normal(0, 1e-4, 600 * 16_000), 16_000)
     runs = tmp_path / "runs"
     words = [*pads_command, "replay", os.fspath(tmp_path / "long.wav"), "--clock", "real", "--set", f"run.dir={runs}"]
@@ -290,10 +293,11 @@ def test_a_stopped_replay_holds_only_what_was_heard(models: Registry, pads_comma
             trace = _wait_for(lambda: next(iter(runs.glob("*/trace.jsonl")), None), talk)
             _wait_for(lambda: trace.stat().st_size, talk)
             time.sleep(1.0)
-            talk.send_signal(signal.SIGINT)
-            assert talk.wait(timeout=60) == 130
+            talk.send_signal(number)
+            assert talk.wait(timeout=60) == code
         finally:
             talk.kill()
     ended = read(trace)[-1]
     assert ended.kind == "session_ended"
+    assert manifest(trace.parent)["status"] == "stopped"
     assert soundfile.info(trace.parent / "conversation.wav").duration == pytest.approx(ended.t_s, abs=1.0)

@@ -1,7 +1,11 @@
+from collections.abc import AsyncIterator
+
 import pytest
 
-from pads_runtime.frames import TraceEvent
-from pads_runtime.testing import Script, WordEngine, converse, swap
+from pads_runtime.clock import Clock
+from pads_runtime.frames import TraceEvent, Word
+from pads_runtime.session import Session
+from pads_runtime.testing import Script, ScriptRecognizer, WordEngine, converse, swap
 from pads_runtime.timeline.facts import Reply
 from pads_runtime.timeline.story import tell
 
@@ -149,3 +153,25 @@ def test_a_failed_session_says_why() -> None:
 )
 def test_only_replies_of_which_nothing_is_heard_are_thrown_away(outcome: str, expected: bool) -> None:
     assert Reply(1, True, 0.0, outcome=outcome).thrown_away is expected
+
+
+def test_a_text_that_is_no_reply_is_told_as_what_the_agent_said() -> None:
+    async def ask(session: Session, clock: Clock) -> AsyncIterator[None]:
+        await clock.sleep_until(0.5)
+        session.say("Tea is ready.")
+        yield
+
+    (said,) = tell(converse(Script((), 3.0), during=ask).events).replies
+    assert (said.said, said.premise, said.prepared, said.thrown_away) == ("Tea is ready.", "", False, False)
+    assert said.playing_s is not None and said.played_s is not None
+
+
+def test_a_held_reply_that_went_on_is_one_reply_played_to_its_end() -> None:
+    asked = Script.of((0.5, "can you tell me"))
+    loud = Script((*asked.words, Word("(buzz)", 2.6, 4.0)), 9.0)
+    parts = swap(engine=WordEngine(20), recognizer=ScriptRecognizer(asked))
+    talk = converse(loud, change=parts)
+    assert len(talk.of("reply_held")) == 1
+    (reply,) = tell(talk.events).replies
+    assert reply.said == talk.agent_rows[0]
+    assert reply.played_s == talk.of("playback_finished")[0].t_s
