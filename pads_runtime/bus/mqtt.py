@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,9 +162,7 @@ class MqttBus:
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await _end(tasks)
             faults = [task.exception() for task in tasks if not task.cancelled()]
         for fault in faults:
             if fault is not None:
@@ -210,8 +208,8 @@ class MqttBus:
     async def _farewell(self, link: Link) -> bool:
         """Send what was promised and say that we go; a broker that hangs gets a second for it. Whether it heard all."""
         try:
-            async with asyncio.timeout(FAREWELL_S):
-                while await self._publish_next(link):
+            async with asyncio.timeout(FAREWELL_S) as limit:
+                while not limit.expired() and await self._publish_next(link):
                     pass
                 await link.publish(self._topic("status"), encode({"online": False, **self._talk}), qos=1, retain=True)
         except (DeviceError, TimeoutError) as exc:
@@ -254,3 +252,12 @@ class MqttBus:
     def _dropped(self) -> dict[str, int]:
         dropped: Counter[Grade] = self._outbox.dropped
         return {grade.name.lower(): dropped[grade] for grade in Grade}
+
+
+async def _end(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel until they have ended: in Python 3.11 a cancellation that meets an acknowledgement is lost in wait_for."""
+    left = {task for task in tasks if not task.done()}
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=0.05)

@@ -149,8 +149,9 @@ async def home_of(port: int, **login: Any) -> AsyncIterator[Home]:
         await until(lambda: home.connections)
         yield home
     finally:
-        task.cancel()
-        await asyncio.wait({task})
+        while not task.done():  # Python 3.11 may lose a cancellation that meets an acknowledgement
+            task.cancel()
+            await asyncio.wait({task}, timeout=0.1)
 
 
 class Talk:
