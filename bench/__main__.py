@@ -60,6 +60,15 @@ def stages(as_json: Json = False, runs: Runs = 20, overrides: Set = None) -> Non
     _record("stages", settings, registry, as_json, lambda: bench.measure(settings, registry, runs, _say), rows)
 
 
+@app.command()
+def echo(as_json: Json = False, overrides: Set = None) -> None:
+    """How much of its own voice the agent hears, and whether a user is heard over it: synthesised room and voices."""
+    from . import echo as bench
+
+    settings, registry = load(None, overrides or []), Registry.load()
+    _record("echo", settings, registry, as_json, lambda: bench.measure(settings, _say))
+
+
 @app.command("long_talk")
 def long_talk(
     as_json: Json = False,

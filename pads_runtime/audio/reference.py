@@ -12,7 +12,7 @@ from .resample import UnitResampler
 
 KEEPS_S = 16.0
 UNIT_S = 0.005
-RESYNC_S = 0.01
+RESYNC_S = 0.02
 """An error of alignment beyond which the canceller's reading place jumps; it relearns the delay afterwards."""
 
 
