@@ -40,6 +40,8 @@ class BusStatus:
 
     connected: bool
     where: str
+    tries: int
+    """How often a connection was begun; ``connections`` of them came about."""
     connections: int
     sent: int
     waiting: int
@@ -53,6 +55,7 @@ class BusStatus:
 
 @dataclass
 class _Counts:
+    tries: int = 0
     connections: int = 0
     sent: int = 0
     last_error: str | None = None
@@ -110,6 +113,7 @@ class MqttBus:
         return BusStatus(
             connected=self._linked,
             where=self._broker.where,
+            tries=self._counts.tries,
             connections=self._counts.connections,
             sent=self._counts.sent,
             waiting=len(self._outbox),
@@ -127,6 +131,7 @@ class MqttBus:
         failures = 0
         while True:
             began_s, linked_before = loop.time(), self._counts.connections
+            self._counts.tries += 1
             try:
                 await self._one_connection()
             except BrokerRefused as exc:

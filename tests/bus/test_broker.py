@@ -80,7 +80,7 @@ async def test_a_broker_that_dies_with_messages_on_their_way_gets_them_again(bro
         broker.freeze()  # what is sent now stays without an answer
         for turn in range(1, 21):
             bus.listener(turn_event(turn))
-        await asyncio.sleep(0.05)
+        await until(lambda: talk.bus._link is not None and talk.bus._link._client._pending_publishes)
         assert bus.status().waiting == 20
         broker.kill()
         broker.start()
@@ -180,8 +180,7 @@ async def test_a_bus_that_is_ended_at_any_instant_of_its_connecting_leaves_nothi
 async def test_a_closed_port_is_said_once_and_tried_again() -> None:
     talk = Talk(port=free_port(), backoff_max_s=0.05)
     async with talk.running(connected=False) as bus:
-        await until(lambda: talk.states)
-        await asyncio.sleep(0.3)  # several tries
+        await until(lambda: bus.status().tries > 4)
         assert not bus.status().connected
     assert talk.kinds() == ["bus_lost"]
     assert "cannot be reached: Connection refused" in talk.states[0][1]["reason"]
@@ -194,8 +193,7 @@ async def test_a_wrong_password_is_said_once_and_never_shown(
     broker = mosquitto("allow_anonymous false", f"password_file {password_file(tmp_path)}")
     talk = Talk(port=broker.port, username="pads", password="not the one", protocol=protocol, backoff_max_s=0.05)
     async with talk.running(connected=False) as bus:
-        await until(lambda: talk.states)
-        await asyncio.sleep(0.3)
+        await until(lambda: bus.status().tries > 4)
     assert talk.kinds() == ["bus_refused"]
     assert "check bus.username and its password" in talk.states[0][1]["reason"]
     assert "not the one" not in f"{talk.states} {bus.status()} {vars(bus)}"
