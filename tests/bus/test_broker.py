@@ -293,7 +293,7 @@ async def test_a_flood_is_cut_to_the_rate_and_a_stop_on_another_topic_still_gets
         before_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         flooder.pending_calls_threshold = 10**6
         began_s = loop.time()
-        for _ in range(16):
+        for _ in range(8):
             await asyncio.gather(*(flooder.publish("pads/default/in/say", b'{"text": "hi"}') for _ in range(250)))
         await flooder.publish("pads/default/in/stop", b"", qos=1)
         await until(lambda: ("stop",) in talk.orders.heard)
@@ -303,7 +303,7 @@ async def test_a_flood_is_cut_to_the_rate_and_a_stop_on_another_topic_still_gets
         grown_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before_mb
     said = [order for order in talk.orders.heard if order[0] == "say"]
     assert 10 <= len(said) <= 10 + 5 * took_s + 1
-    assert bus.status().refused["too many"] > 1000
+    assert bus.status().refused["too many"] > 500
     assert grown_mb < 64
     assert talk.kinds().count("bus_input_refused") <= 1 + took_s / 10
     assert "bus_lost" not in talk.kinds()
