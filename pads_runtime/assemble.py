@@ -120,10 +120,11 @@ def predictor(settings: TurnSettings, registry: Registry) -> TurnEndPredictor:
     if settings.predictor == "vap":
         from .turn.vap import VapPredictor
 
-        return VapPredictor(registry.resolve(settings.vap_model), settings.predict_at_s, settings.speech_every_s)
+        path = registry.resolve(settings.vap_model)
+        return VapPredictor(path, settings.predict_at_s, settings.speech_every_s, settings.sure)
     from .turn.smart_turn import SmartTurnPredictor
 
-    return SmartTurnPredictor(registry.resolve(settings.model), settings.predict_at_s)
+    return SmartTurnPredictor(registry.resolve(settings.model), settings.predict_at_s, settings.sure)
 
 
 def recognizer(settings: RecognizerSettings, registry: Registry) -> Recognizer:

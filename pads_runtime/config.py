@@ -96,8 +96,9 @@ class TurnSettings(Settings):
     """The network of ``predictor: vap``: a name from models/registry.yaml, or a file that training made."""
     speech_every_s: Seconds = 0.1
     """How often ``predictor: vap`` is asked while the user speaks; 0 is never."""
-    predict_at_s: tuple[Seconds, ...] = (0.2, 0.5)
-    """Silence lengths at which the predictor is asked. Much later ones would tell it little but that it is silent."""
+    predict_at_s: tuple[Seconds, ...] = (0.16, 0.5)
+    """Silence lengths, from 0.1 on, at which the predictor is asked, until it is ``sure``. They may lie before
+    ``vad.pause_s``. Much later ones would tell it little but that it is silent."""
     sure: Probability = 0.8
     """At this p_end or above the turn is confirmed after ``confirm_min_s`` of silence."""
     unsure: Probability = 0.2

@@ -22,6 +22,7 @@ from pads_runtime.turn.vap import VapPredictor
 
 from .corpora import Ask, Phrase, Talk, asks, heard
 from .kept import Kept
+from .score import counted
 
 EVERY_100_MS = tuple(round(0.1 * step, 1) for step in range(1, 11))
 SHIPPED = (0.2, 0.5)
@@ -40,11 +41,15 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A source asked at some lengths of a pause; ``source`` None is silence alone."""
+    """A source asked at some lengths of a pause; ``source`` None is silence alone.
+
+    An answer of ``enough`` ends the questions of its pause (None: they go on).
+    """
 
     name: str
     source: str | None
     moments_s: tuple[float, ...] = ()
+    enough: float | None = None
 
 
 CANDIDATES = (
@@ -127,8 +132,10 @@ def answers(talks: Sequence[Talk], networks: Networks) -> dict[str, Said]:
 
 
 def _all_moments(talk: Talk, networks: Networks) -> list[Any]:
+    """The whole smart-turn is asked in the silences that are scored only: it takes most of the time."""
+    scored = {index for index, _ in counted(talk.spans, "next_speaker", {})}
     return [
-        [channel, ask.t_s, ask.silence_s, ask.span, networks.ask(talk, channel, ask, ask.span is not None)]
+        [channel, ask.t_s, ask.silence_s, ask.span, networks.ask(talk, channel, ask, ask.span in scored)]
         for channel in talk.channels
         for ask in asks(talk, channel, in_speech=not talk.mixed)
     ]

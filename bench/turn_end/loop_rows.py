@@ -20,19 +20,24 @@ from .corpora import Ask, Talk, seconds
 from .policy import grid, pareto
 from .share import Cost
 
-MOMENTS_S = (0.1, 0.2, 0.3, 0.5)
+MOMENTS_S = (0.1, 0.16, 0.2, 0.3, 0.5)
+SURE = TurnSettings().sure
 LOOP_CANDIDATES = (
     Candidate("silence", None),
     Candidate("smart_turn, as shipped", "smart_turn", (0.2, 0.5)),
+    Candidate("smart_turn at 0.2, 0.5 s until sure", "smart_turn", (0.2, 0.5), SURE),
+    Candidate("smart_turn at 0.16, 0.5 s until sure", "smart_turn", (0.16, 0.5), SURE),
+    Candidate("smart_turn at 0.1, 0.5 s until sure", "smart_turn", (0.1, 0.5), SURE),
     Candidate("smart_turn at 0.1 s", "smart_turn", (0.1,)),
     Candidate("smart_turn at 0.1, 0.2 s", "smart_turn", (0.1, 0.2)),
     Candidate("smart_turn at 0.1, 0.3 s", "smart_turn", (0.1, 0.3)),
     Candidate("vap at 0.2, 0.3 s", "vap", (0.2, 0.3)),
     Candidate("vap at 0.1, 0.2, 0.3 s", "vap", (0.1, 0.2, 0.3)),
     Candidate("vap at 0.2, 0.5 s", "vap", (0.2, 0.5)),
-    Candidate("vap at 0.1, 0.2, 0.3, 0.5 s", "vap", MOMENTS_S),
+    Candidate("vap at 0.1, 0.2, 0.3, 0.5 s", "vap", (0.1, 0.2, 0.3, 0.5)),
 )
 _DELAYS_S = (0.1, 0.2, 0.3)
+_EPS = 1e-6
 
 
 @dataclass(frozen=True)
@@ -64,12 +69,18 @@ class LoopMaterial:
                 found.append(loop.parts_of(span, heard.quiets, chosen))
         return found
 
-    def asked_per_minute(self, moments_s: Sequence[float]) -> float:
-        """Questions a minute of one listening microphone, within silences."""
+    def asked_per_minute(self, candidate: Candidate) -> float:
+        """Questions a minute of one listening microphone; silences that are not scored count as never sure."""
         asked = 0
         for heard in self.microphones.values():
-            schedule = PauseSchedule(moments_s)
-            asked += sum(schedule.due(tick.silence_s) for tick in heard.ticks)
+            schedule = PauseSchedule(candidate.moments_s, candidate.enough)
+            for tick in heard.ticks:
+                if schedule.due(tick.silence_s) and tick.silence_s is not None:
+                    asked += 1
+                    rows = heard.answers.get(round(tick.t_s - tick.silence_s, 2), ())
+                    told = [found for silence_s, found in rows if abs(silence_s - tick.silence_s) < _EPS]
+                    if told and candidate.source is not None:
+                        schedule.answered(told[0][candidate.source])
         total_s = sum(seconds(talk.samples[name]) for talk in self.talks for name in loop.channels_of(talk))
         return asked / total_s * 60.0
 
@@ -107,7 +118,7 @@ def rows(
             outcome = loop.costs(spans, policies if cost else alone, compute_s)
             figures = score.trade_off(outcome) | score.carried_over(outcome)
             rule = score.one_policy(spans, partial(confirms_s, settings=turn, compute_s=compute_s), loop.was_cut)
-            asked = material.asked_per_minute(candidate.moments_s)
+            asked = material.asked_per_minute(candidate)
             yield {
                 "corpus": material.corpus,
                 "labels": label_set,
@@ -141,17 +152,19 @@ def _only(rows: Sequence[tuple[float, Mapping[str, float]]], candidate: Candidat
     """The answers at the candidate's moments; frames are 20 ms apart, so a moment may be met a little late."""
     if candidate.source is None:
         return ()
-    return tuple(
-        (silence_s, found[candidate.source])
-        for silence_s, found in rows
-        if any(0.0 <= silence_s - moment + 1e-6 < 0.02 for moment in candidate.moments_s)
-    )
+    chosen: list[tuple[float, float]] = []
+    for silence_s, found in rows:
+        sure = candidate.enough is not None and chosen and chosen[-1][1] >= candidate.enough
+        if not sure and any(0.0 <= silence_s - moment + _EPS < 0.02 - _EPS for moment in candidate.moments_s):
+            chosen.append((silence_s, found[candidate.source]))
+    return tuple(chosen)
 
 
 def _answers(
     talk: Talk, channel: str, ticks: Sequence[loop.Tick], quiets: Sequence[loop.Quiet], networks: Networks
 ) -> list[Any]:
-    mine = [span for span in talk.spans if talk.mixed or span.channel == channel]
+    counted = [span for _, span in score.counted(talk.spans, "next_speaker", {})]
+    mine = [span for span in counted if talk.mixed or span.channel == channel]
     scored = {
         quiet.start_s
         for quiet in quiets
@@ -163,5 +176,6 @@ def _answers(
             start_s = round(tick.t_s - tick.silence_s, 2)
             if start_s in scored:
                 ask = Ask(tick.t_s, tick.silence_s, None)
-                found.append([start_s, tick.silence_s, networks.ask(talk, channel, ask)])
+                told = networks.ask(talk, channel, ask)
+                found.append([start_s, tick.silence_s, {name: told[name] for name in ("smart_turn", "vap")}])
     return found

@@ -136,13 +136,13 @@ class Measured:
 def measure_costs(
     talks: Sequence[Talk], smart_turn: SmartTurnPredictor, vap: VapPredictor, settings: PadsSettings, registry: Registry
 ) -> Measured:
-    """Call costs on one channel of the first talk; shares on the first minute of every channel."""
+    """Call costs on one channel of the first talk; shares on the first minute of the first channel of every talk."""
     user = talks[0].samples[talks[0].channels[0]][: round(MINUTE_S / 2 * SAMPLE_RATE)]
     calls: dict[str, Callable[[], object]] = {
         "smart_turn": lambda: smart_turn.completeness(user),
         "vap": lambda: vap.answer(user, user, 0.2),
     }
-    channels = [(talk.samples[name], talk.other(name)) for talk in talks for name in channels_of(talk)]
+    channels = [(talk.samples[name], talk.other(name)) for talk in talks for name in channels_of(talk)[:1]]
     streaming = {name: assemble.predictor(turn, registry) for name, turn in _streaming(settings.turn).items()}
     quiet = {name: call_cost(call) for name, call in calls.items()}
     with decoding(settings, registry):

@@ -65,12 +65,15 @@ def features(samples: Samples, window_s: int = WINDOW_S) -> FloatArray:
 class SmartTurnPredictor:
     """Asked at the moments of ``predict_at_s`` in each pause. One ONNX Runtime thread; 8 s of audio in memory."""
 
-    def __init__(self, model: Path, predict_at_s: Sequence[float]) -> None:
-        """Load ``model``. Raises ModelMissing, or ModelCorrupt if it is not a smart-turn v3 network."""
+    def __init__(self, model: Path, predict_at_s: Sequence[float], enough: float | None = None) -> None:
+        """Load ``model``; an answer of ``enough`` or more ends the questions of its pause.
+
+        Raises ModelMissing, or ModelCorrupt if it is not a smart-turn v3 network.
+        """
         self._session = _load(model)
         self._model = model
         self._ring = SampleRing(WINDOW_SAMPLES)
-        self._schedule = PauseSchedule(predict_at_s)
+        self._schedule = PauseSchedule(predict_at_s, enough)
 
     def wants(self, silence_s: float | None) -> bool:
         """True once per scheduled length of each pause."""
@@ -81,7 +84,10 @@ class SmartTurnPredictor:
         if user.ndim != 1 or user.dtype != np.int16:
             raise InputError(f"the turn predictor takes int16 mono samples, not {user.dtype} of shape {user.shape}")
         self._ring.append(user)
-        return TurnEndPredicted(audio_end_s, self.completeness(self._ring.read()), audio_end_s)
+        p_end = self.completeness(self._ring.read())
+        if silence_s is not None:
+            self._schedule.answered(p_end)
+        return TurnEndPredicted(audio_end_s, p_end, audio_end_s)
 
     def completeness(self, samples: Samples) -> float:
         """P(the speaker has finished) at the end of ``samples`` (int16), in [0, 1]; keeps no state."""

@@ -78,11 +78,16 @@ class VapPredictor:
     Keeps 4 s of either channel. ONNX Runtime on one thread.
     """
 
-    def __init__(self, model: Path, predict_at_s: Sequence[float], speech_every_s: float = 0.1) -> None:
-        """Load ``model``. Raises ModelMissing, or ModelCorrupt if it is not of this version."""
+    def __init__(
+        self, model: Path, predict_at_s: Sequence[float], speech_every_s: float = 0.1, enough: float | None = None
+    ) -> None:
+        """Load ``model``; an answer of ``enough`` or more in a pause ends the questions of that pause.
+
+        Raises ModelMissing, or ModelCorrupt if it is not of this version.
+        """
         self._session, self._model = _load(model), model
         self._user, self._agent = SampleRing(WINDOW_SAMPLES), SampleRing(WINDOW_SAMPLES)
-        self._schedule = PauseSchedule(predict_at_s)
+        self._schedule = PauseSchedule(predict_at_s, enough)
         self._speech_every_s = speech_every_s
         self._frames_of_speech = 0
         self._heard_to_s: float | None = None
@@ -108,6 +113,8 @@ class VapPredictor:
         """
         self._take(user, agent, audio_end_s)
         p_end, classes, _ = self.answer(self._user.read(), self._agent.read(), silence_s)
+        if silence_s is not None:
+            self._schedule.answered(p_end)
         p_now, p_future = comparisons(classes)
         return TurnEndPredicted(audio_end_s, p_end, audio_end_s, p_now, p_future)
 

@@ -75,3 +75,21 @@ def test_reset_forgets_the_pause() -> None:
     assert predictor.wants(0.3)
     predictor.reset()
     assert predictor.wants(0.3)
+
+
+def test_a_sure_answer_ends_the_questions_of_its_pause_and_of_no_other() -> None:
+    schedule = PauseSchedule((0.2, 0.5, 0.8), enough=0.8)
+    assert schedule.due(0.2)
+    schedule.answered(0.79)
+    assert schedule.due(0.5)
+    schedule.answered(0.8)
+    assert not schedule.due(0.8)
+    assert not schedule.due(None)
+    assert schedule.due(0.2)
+    schedule.answered(0.9)
+    assert not schedule.due(0.5)
+    assert schedule.due(0.22)  # a shorter silence than the last one: the speech in between was not told of
+    schedule = PauseSchedule((0.2, 0.5))
+    assert schedule.due(0.2)
+    schedule.answered(1.0)
+    assert schedule.due(0.5)

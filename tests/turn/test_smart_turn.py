@@ -144,3 +144,15 @@ def test_a_network_cut_short_is_corrupt(smart_turn_file: Path, tmp_path: Path) -
     (tmp_path / "a.onnx").write_bytes(smart_turn_file.read_bytes()[:1_000_000])
     with pytest.raises(ModelCorrupt):
         SmartTurnPredictor(tmp_path / "a.onnx", ())
+
+
+def test_once_it_is_sure_it_leaves_the_rest_of_the_pause_alone(smart_turn_file: Path) -> None:
+    asked = []
+    for enough in (0.0, 1.1):
+        predictor = SmartTurnPredictor(smart_turn_file, (0.2, 0.5), enough)
+        assert predictor.wants(0.2)
+        predictor.update(np.zeros(16_000, np.int16), np.zeros(16_000, np.int16), 1.0, 0.2)
+        asked.append(predictor.wants(0.5))
+        assert not predictor.wants(None)
+        assert predictor.wants(0.2)
+    assert asked == [False, True]

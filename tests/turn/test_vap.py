@@ -183,3 +183,11 @@ def test_the_comparisons_weigh_the_bins_of_both_speakers() -> None:
     assert comparisons(user_now)[0] == 1.0
     assert comparisons(agent_later)[1] == 0.0
     assert comparisons((user_now + np.eye(256)[0b00001100]) / 2)[0] == pytest.approx(0.5)
+
+
+def test_a_sure_answer_in_speech_ends_no_questions_and_one_in_a_pause_does(model: Path) -> None:
+    predictor = VapPredictor(model, (0.2, 0.5), 0.0, enough=0.0)
+    predictor.update(USER[:16_000], AGENT[:16_000], 1.0, None)
+    assert predictor.wants(0.2)
+    predictor.update(USER[16_000:32_000], AGENT[16_000:32_000], 2.0, 0.2)
+    assert not predictor.wants(0.5)
