@@ -17,7 +17,7 @@ from pads_runtime.errors import UsageError
 from ..corpora.sources import DEFAULT_EXCLUDED
 from .data import Corpus
 from .plan import Plan
-from .run import Job, run
+from .run import Job, is_main_process, run
 
 DATA = ROOT.parent / "shared" / "data"
 _DEFAULT = Plan()
@@ -81,8 +81,12 @@ def layerskip(
         _tell(run_smoke(model, corpus, _say), as_json)
         return
     folder = work or cache_dir() / "training" / "layerskip" / _key(model, corpus, plan)
+    job = Job(model, corpus, folder, plan, validate_rows, save_every, threads, dtype)
+    if not is_main_process():
+        run(job, _say)
+        return
     _say(f"work folder {folder}")
-    _tell(run(Job(model, corpus, folder, plan, validate_rows, save_every, threads, dtype), _say), as_json)
+    _tell(run(job, _say), as_json)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pads_runtime import runs
 from pads_runtime.config import PadsSettings
@@ -16,6 +16,9 @@ from pads_runtime.errors import DataError, SetupError
 from ..checkpoints.needs import check_installed
 from .data import Corpus, Streams, check_corpus, read_streams
 from .plan import Plan
+
+if TYPE_CHECKING:
+    from ..checkpoints.source import Source
 
 Say = Callable[[str], None]
 ADAPTER = "adapter"
@@ -51,6 +54,8 @@ def run(job: Job, say: Say) -> dict[str, Any]:
 
     source = find_source(job.model)
     _make(job.work)
+    if not is_main_process():
+        return _run(job, source, None, lambda _: None)
     with runs.RunRecord.begin(
         "train-layerskip",
         f"LayerSkip with LoRA, {job.plan.steps} steps",
@@ -58,29 +63,38 @@ def run(job: Job, say: Say) -> dict[str, Any]:
         {source.path.name: source.sha256},
         runs.command_line(),
     ) as record:
-        tokenizer = source.tokenizer()
-        streams = read_streams(job.corpus, tokenizer, source.sha256, job.work, say)
-        before = streams.check(tokenizer, "before training")
-        say(f"leak check before training: {before} found")
-        _enough(streams, job.plan)
-        report = {
-            "model": source.path.name,
-            "model_sha256": source.sha256,
-            "weights": source.note or "as published",
-            "excluded_meetings": list(job.corpus.excluded),
-            "train_tokens": len(streams.train.tokens),
-        }
-        report |= _trained(job, source, streams, (record, say))
-        after = streams.check(tokenizer, "after training")
-        say(f"leak check after training: {after} found")
-        report["leaks"] = {"before": asdict(before), "after": asdict(after)}
+        report = _run(job, source, record, say)
         report["run"] = record.path.name
         _write(job.work / REPORT, json.dumps(report, indent=2) + "\n")
         record.metrics(**report)
     return report
 
 
-def _trained(job: Job, source: Any, streams: Streams, tell: tuple[runs.RunRecord, Say]) -> dict[str, Any]:
+def is_main_process() -> bool:
+    """Whether this is the process that writes and speaks; launchers number theirs in RANK."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def _run(job: Job, source: Source, record: runs.RunRecord | None, say: Say) -> dict[str, Any]:
+    tokenizer = source.tokenizer()
+    streams = read_streams(job.corpus, tokenizer, source.sha256, job.work, say)
+    before = streams.check(tokenizer, "before training")
+    say(f"leak check before training: {before} found")
+    _enough(streams, job.plan)
+    report = {
+        "model": source.path.name,
+        "model_sha256": source.sha256,
+        "weights": source.note or "as published",
+        "excluded_meetings": list(job.corpus.excluded),
+        "train_tokens": len(streams.train.tokens),
+    }
+    report |= _trained(job, source, streams, (record, say))
+    after = streams.check(tokenizer, "after training")
+    say(f"leak check after training: {after} found")
+    return report | {"leaks": {"before": asdict(before), "after": asdict(after)}}
+
+
+def _trained(job: Job, source: Source, streams: Streams, tell: tuple[runs.RunRecord | None, Say]) -> dict[str, Any]:
     import torch
     from accelerate import Accelerator
     from accelerate.utils import DistributedDataParallelKwargs, set_seed
@@ -109,14 +123,14 @@ def _trained(job: Job, source: Any, streams: Streams, tell: tuple[runs.RunRecord
     resumed = trainer.resume()
     say(f"{exits.n_layer} layers, exits {', '.join(map(str, exits.exits))}; {trainer.size:,} numbers to train")
     say(f"going on after step {trainer.step}" if resumed else "first validation: full depth, no dropout")
-    log = _Log(job.work / "metrics.jsonl", record, trainer.step, accelerator.is_main_process, (say, job.plan.steps))
+    log = _Log(job.work / "metrics.jsonl", record, trainer.step, (say, job.plan.steps))
     first = log.kept("validation_before") or trainer.validate(streams.validation, schedule)
     log({"step": 0, "validation_before": first})
     trainer.run(streams.train, schedule, log)
     say("last validation")
     last = trainer.validate(streams.validation, schedule)
     log({"step": trainer.step, "validation_after": last})
-    if accelerator.is_main_process:
+    if record is not None:
         exits.model.save_pretrained(job.work / ADAPTER)
         _write(job.work / ADAPTER / "pads.json", json.dumps(_card(job, source), indent=2) + "\n")
     return {
@@ -134,11 +148,12 @@ def _trained(job: Job, source: Any, streams: Streams, tell: tuple[runs.RunRecord
 class _Log:
     """metrics.jsonl of the work folder, without the steps that are done again, and that of the run record."""
 
-    def __init__(self, path: Path, record: runs.RunRecord, step: int, main: bool, progress: tuple[Say, int]) -> None:
+    def __init__(self, path: Path, record: runs.RunRecord | None, step: int, progress: tuple[Say, int]) -> None:
+        """``record`` is None in a process that only computes."""
         lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
         self._rows = [row for row in map(_row, lines) if row is not None and row["step"] <= step]
-        self._path, self._record, self._main, self._progress = path, record, main, progress
-        if main:
+        self._path, self._record, self._progress = path, record, progress
+        if record is not None:
             _write(path, "".join(json.dumps(row) + "\n" for row in self._rows))
 
     def kept(self, key: str) -> Any:
@@ -149,7 +164,7 @@ class _Log:
         say, steps = self._progress
         if "loss" in row:
             say(f"step {row['step']}/{steps}: loss {row['loss']:.3f}, {row['seconds']:.0f} s")
-        if self._main and row not in self._rows:
+        if self._record is not None and row not in self._rows:
             self._record.metrics(**row)
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
@@ -171,7 +186,7 @@ def _dtype(name: str, device: str) -> Any:
     return getattr(torch, name)
 
 
-def _card(job: Job, source: Any) -> dict[str, Any]:
+def _card(job: Job, source: Source) -> dict[str, Any]:
     return {
         "model": source.path.name,
         "model_path": str(source.path),
