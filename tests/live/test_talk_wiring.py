@@ -241,6 +241,12 @@ def test_a_bus_that_breaks_is_noted_and_the_talk_goes_on(
     assert held.talk.summary["turns"] == 1
 
 
+def test_a_broker_that_is_not_there_is_noted_and_the_talk_goes_on(talked: Callable[..., LiveTalk]) -> None:
+    held = talked(overrides=("bus.enabled=true", "bus.host=127.0.0.1", "bus.port=1"))
+    assert [event for event in record(held.talk.folder)[1] if event.kind == "bus_lost"]
+    assert held.talk.summary["turns"] == 1
+
+
 def test_devices_tell_their_troubles_in_the_trace(tmp_path: Path, parts: None) -> None:
     made: list[FakeAudio] = []
 
