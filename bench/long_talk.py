@@ -23,6 +23,7 @@ from pads_runtime import clock as clocks
 from pads_runtime.audio.sink import WavSink
 from pads_runtime.clock import Clock, LoopClock
 from pads_runtime.config import PadsSettings, validate
+from pads_runtime.crew import Stages
 from pads_runtime.engine.prompt import PromptBuilder
 from pads_runtime.engine.template import ChatTemplate
 from pads_runtime.frames import (
@@ -36,7 +37,7 @@ from pads_runtime.frames import (
     TranscriptUpdated,
     WorkCounts,
 )
-from pads_runtime.session import Session, Stages
+from pads_runtime.session import Session
 from pads_runtime.testing import (
     COSTS,
     FixedPredictor,

@@ -13,22 +13,16 @@ machine says. Everything that happens is in the trace.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .acts.protocol import ActClassifier
-from .aio import Channel, Overflow, Worker
-from .asr.protocol import Recognizer
-from .audio.protocol import AudioSink, AudioSource
+from .aio import Channel, Overflow
 from .clock import Clock, VirtualLoop
 from .config import Costs, PadsSettings
-from .ears import Ears, Hearing
-from .engine.protocol import ReplyEngine
-from .errors import EngineAborted, EngineDead, EngineError
+from .crew import Crew, Stages
+from .ears import Ears
 from .frames import (
     ActClassified,
     AudioFrame,
@@ -43,15 +37,13 @@ from .frames import (
 )
 from .gate import events as m
 from .gate.machine import TurnMachine
-from .gate.premise import canonical, normalise
 from .history import History, settings_key
 from .mouth import Failed, Finished, Mouth
-from .reply import Reply, Splitter, Voice, engine_cost_s
-from .speech.protocol import Synthesizer
+from .reader import Reader
+from .reply import Reply
 from .steering import Steering
 from .trace import Trace
 from .turn.endpointing import confirm_after_s
-from .turn.protocol import TurnEndPredictor, VoiceActivity
 
 INBOX = 256
 TAIL_S = 30.0
@@ -61,21 +53,6 @@ LAGS_KEPT = 100_000
 """How many of the loop's delays are remembered: those of the last quarter of an hour."""
 ENGINE_ENDS_WITHIN_S = 0.4
 """How long the end waits for an aborted engine call; an engine that is still at work then is left to the process."""
-
-
-@dataclass(frozen=True)
-class Stages:
-    """The parts of a conversation. The session owns them: it closes the engine and the sink."""
-
-    source: AudioSource
-    sink: AudioSink
-    voice_activity: VoiceActivity
-    predictor: TurnEndPredictor
-    recognizer: Recognizer
-    acts: ActClassifier
-    engine: ReplyEngine
-    synthesizer: Synthesizer
-    splitter: Callable[[], Splitter]
 
 
 class Session(Steering):
@@ -102,9 +79,6 @@ class Session(Steering):
         self._history = History(settings.engine.system_prompt, settings.engine.n_ctx)
         self._machine = TurnMachine(settings, settings_key(settings), lambda p: confirm_after_s(p, settings.turn))
         self._frames: Channel[AudioFrame] = Channel(settings.audio.queue_frames, Overflow.DROP_OLDEST)
-        self._workers: dict[str, Worker] = {}
-        self._following = False
-        self._classified = ""
         self._open_jobs = 0
         self._lags_s = np.zeros(LAGS_KEPT, np.float32)
         self._lags = 0
@@ -129,7 +103,8 @@ class Session(Steering):
 
     async def run(self) -> None:
         """Hold the conversation. On any way out the trace is complete, workers stopped and the sink closed."""
-        self._workers = {name: Worker(name) for name in ("vad", "predictor", "recognizer", "acts", "engine", "speech")}
+        self._crew = Crew(self._stages, self._settings, self._costs, self._clock)
+        self._reader = Reader(self._crew, self._history, self.emit)
         try:
             self.emit("session_started", settings=self._machine.settings_key)
             async with asyncio.TaskGroup() as group:
@@ -142,8 +117,8 @@ class Session(Steering):
             self._shut_down()
 
     async def _converse(self, group: asyncio.TaskGroup) -> None:
-        self._ears = Ears(self._hearing(), self._spawn, self._inbox.put, lambda: self.muted)
-        self._mouth = Mouth(self._voice(), self._history, self._settings.engine.seed, self)
+        self._ears = Ears(self._crew.hearing(), self._spawn, self._inbox.put, lambda: self.muted)
+        self._mouth = Mouth(self._crew.voice(), self._history, self._settings.engine.seed, self)
         pump = group.create_task(self._ears.pump(self._frames, lambda: self.quiet, TAIL_S))
         listen = group.create_task(self._ears.listen(self._frames))
         conduct = group.create_task(self._conduct())
@@ -162,35 +137,6 @@ class Session(Steering):
         await conduct
         lag.cancel()
 
-    def _hearing(self) -> Hearing:
-        s, w = self._stages, self._workers
-        return Hearing(
-            clock=self._clock,
-            costs=self._costs,
-            settings=self._settings,
-            source=s.source,
-            sink=s.sink,
-            voice_activity=s.voice_activity,
-            voice_activity_worker=w["vad"],
-            predictor=s.predictor,
-            predictor_worker=w["predictor"],
-            recognizer=s.recognizer,
-            recognizer_worker=w["recognizer"],
-        )
-
-    def _voice(self) -> Voice:
-        s, w = self._stages, self._workers
-        return Voice(
-            clock=self._clock,
-            costs=self._costs,
-            engine=s.engine,
-            engine_worker=w["engine"],
-            synthesizer=s.synthesizer,
-            synthesizer_worker=w["speech"],
-            splitter=s.splitter,
-            sink=s.sink,
-        )
-
     @property
     def quiet(self) -> bool:
         """Nobody speaks, and nothing is under way or waits to be said."""
@@ -200,13 +146,10 @@ class Session(Steering):
         """All tasks have ended with the group; what may still run is native code in the workers' threads."""
         now_s = self._clock.now()
         self._stages.engine.abort()
-        for worker in self._workers.values():
-            worker.stop(timeout_s=0.0)
+        self._crew.stop()
         self._stages.sink.close(now_s)
-        if self._workers["engine"].stop(
-            timeout_s=ENGINE_ENDS_WITHIN_S
-        ):  # its thread has ended: nothing uses the context any more
-            self._stages.engine.close()
+        if self._crew.engine.stop(timeout_s=ENGINE_ENDS_WITHIN_S):
+            self._stages.engine.close()  # its thread has ended: nothing uses the context any more
         self._trace.emit("session_ended", now_s, frames_dropped=self.frames_dropped)
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
@@ -245,7 +188,7 @@ class Session(Steering):
             before, turn = self._machine.state, self._machine.turn
             await self._perform_all(await self._judge(event))
             if self._machine.turn != turn:
-                self._classified = ""
+                self._reader.forget()
             if isinstance(event, SpeechStarted | SpeechResumed):
                 self._ears.keep_turn()
             if isinstance(event, TranscriptUpdated | m.WordsGiven):
@@ -312,35 +255,15 @@ class Session(Steering):
     def _use_transcript(self, event: TranscriptUpdated | m.WordsGiven) -> None:
         if self._machine.state not in (TurnState.LISTENING, TurnState.PAUSED):
             return
-        text = normalise(event.text)
-        if text and text != self._classified:
-            self._classified = text
-            self._spawn(self._classify(event.text))
+        if self._reader.unjudged(event.text):
+            self._spawn(self._judge_words(event.text))
         stable = event.stable if isinstance(event, TranscriptUpdated) else event.text if event.final else ""
-        free = self._mouth.reply is None and not self._following
-        if self._settings.engine.follow != "none" and stable and free:
-            self._following = True
-            self._spawn(self._follow(canonical(stable)))
+        if stable and self._mouth.reply is None and self._reader.may_follow():
+            self._spawn(self._reader.follow(stable))
 
-    async def _classify(self, text: str) -> None:
-        p_deep = await self._workers["acts"].run(self._stages.acts.p_deep, text, cost=self._costs.classifier_call_s)
+    async def _judge_words(self, text: str) -> None:
+        p_deep = await self._reader.p_deep(text)
         await self._inbox.put(ActClassified(self._clock.now(), p_deep, text))
-
-    async def _follow(self, text: str) -> None:
-        """Prefill what is stable. It only saves time: if it cannot be done, the turn goes on without."""
-        messages = self._history.prompt(self._history.rows, text)
-        try:
-            # A branch that is cancelled while this waits in line aborts it too; what was prefilled by then is kept.
-            with contextlib.suppress(EngineAborted):
-                await self._workers["engine"].run(
-                    self._stages.engine.follow, messages, cost=lambda counts: engine_cost_s(counts, self._costs)
-                )
-        except EngineDead:
-            raise
-        except EngineError as exc:
-            self.emit("follow_failed", error=str(exc))
-        finally:
-            self._following = False
 
     # ------------------------------------------------------------ actions
 

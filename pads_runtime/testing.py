@@ -16,6 +16,7 @@ import numpy as np
 from . import clock as clocks
 from .clock import Clock, LoopClock
 from .config import Costs, PadsSettings, validate
+from .crew import Stages
 from .errors import EngineAborted
 from .frames import (
     FRAME_S,
@@ -38,7 +39,7 @@ from .frames import (
     Word,
     WorkCounts,
 )
-from .session import Session, Stages
+from .session import Session
 from .trace import Trace
 
 COSTS = Costs(

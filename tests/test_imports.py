@@ -30,6 +30,7 @@ ALSO = {"dashboard": {"view", "trace"}}
 """The page shows what the terminal shows, and reads what the trace writes: one reduction and one format for both."""
 WIRING = {
     "session",
+    "crew",
     "mouth",
     "reply",
     "ears",

@@ -12,9 +12,10 @@ import pytest
 from pads_runtime import clock as clocks
 from pads_runtime.clock import LoopClock
 from pads_runtime.config import PadsSettings
+from pads_runtime.crew import Stages
 from pads_runtime.errors import ContextFull, EngineDead, EngineError, InputError, ModelError
 from pads_runtime.frames import Message, ReplyStep, WorkCounts
-from pads_runtime.session import Session, Stages
+from pads_runtime.session import Session
 from pads_runtime.summary import summarise
 from pads_runtime.testing import (
     COSTS,

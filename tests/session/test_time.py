@@ -16,7 +16,8 @@ import pytest
 
 from pads_runtime import trace as traces
 from pads_runtime.clock import Clock
-from pads_runtime.session import Session, Stages
+from pads_runtime.crew import Stages
+from pads_runtime.session import Session
 from pads_runtime.testing import Conversation, Script, WordEngine, converse, settings_with, swap
 from pads_runtime.trace import Trace
 
