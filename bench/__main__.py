@@ -88,6 +88,7 @@ def turn_end(
     answers: Annotated[
         Path | None, typer.Option(help="Folder that keeps the networks' answers: a stopped or repeated run goes on.")
     ] = None,
+    loop_only: Annotated[bool, typer.Option("--loop-only", help="Only what the runtime hears, and the costs.")] = False,
     as_json: Json = False,
     overrides: Set = None,
 ) -> None:
@@ -95,7 +96,7 @@ def turn_end(
     from .turn_end.cli import run
     from .turn_end.run import Asked
 
-    run(Asked(data, answers), load(None, overrides or []), Registry.load(), as_json, _say)
+    run(Asked(data, answers, loop_only), load(None, overrides or []), Registry.load(), as_json, _say)
 
 
 @app.command()

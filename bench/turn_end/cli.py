@@ -56,7 +56,8 @@ def run(asked: Asked, settings: PadsSettings, registry: Registry, as_json: bool,
         for row in [*done["rows"], *done["in_loop"]]:
             record.metrics(**row)
         record.metrics(**{key: done[key] for key in done if key not in ("rows", "in_loop")})
-        for labels, tables in done["reliability"].items():
+        for labels, found in done["reliability"].items():
+            tables = {source: told["bands"] for source, told in found.items()}
             title = f"Reliability of p_end, 0.2 s into the silence, telephone, {labels.replace('_', ' ')}"
             (record.path / f"reliability-{labels}.svg").write_text(reliability.plot(tables, title), encoding="utf-8")
     if as_json:
@@ -92,7 +93,8 @@ def show(done: dict[str, Any], console: Console) -> None:
         "cpu_share",
         "real_time_factor_at_10_hz",
     ):
-        console.print(f"{key}: {done[key]}", markup=False)
+        if key in done:
+            console.print(f"{key}: {done[key]}", markup=False)
     console.print(f"command: {done['command']}", markup=False)
 
 

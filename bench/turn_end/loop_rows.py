@@ -69,6 +69,14 @@ class LoopMaterial:
                 found.append(loop.parts_of(span, heard.quiets, chosen))
         return found
 
+    def said_at(self, source: str, label_set: str, moment_s: float) -> list[tuple[float, bool]]:
+        """(p_end, was it a turn end) of the last counted silence that reached ``moment_s``, for each scored silence."""
+        found = []
+        for heard in self.scored(Candidate(source, source, (moment_s,)), label_set):
+            told = [p_end for part in heard.parts for _, p_end in part.answers]
+            found += [(told[-1], not heard.hold)] if told else []
+        return found
+
     def asked_per_minute(self, candidate: Candidate) -> float:
         """Questions a minute of one listening microphone; silences that are not scored count as never sure."""
         asked = 0

@@ -7,8 +7,6 @@ from itertools import pairwise
 
 from pads_runtime.timeline.svg import label, line, num, tag, titled
 
-from .policy import Scored
-
 BANDS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _SIDE, _LEFT, _TOP = 360.0, 56.0, 24.0
 _COLOURS = ("#1f6feb", "#d1720a", "#2da44e", "#8250df")
@@ -20,14 +18,8 @@ _STYLE = (
 Band = dict[str, float]
 
 
-def bands(spans: Sequence[Scored], at_s: float = 0.2) -> list[Band]:
-    """Of the answers ``at_s`` into each silence, by fifths: how many, their mean, and the share that were ends."""
-    rows = [
-        (p_end, not span.hold)
-        for span in spans
-        for moment, p_end in zip(span.moments_s, span.p_end, strict=True)
-        if abs(moment - at_s) < 1e-6
-    ]
+def bands(rows: Sequence[tuple[float, bool]]) -> list[Band]:
+    """Of (p_end, was it a turn end), by fifths of p_end: how many, their mean, and the share that were ends."""
     found = []
     for low, high in pairwise(BANDS):
         mine = [row for row in rows if low <= row[0] and (row[0] < high or high == BANDS[-1])]

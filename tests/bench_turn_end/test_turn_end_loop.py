@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from bench.turn_end.activity import Span
+from bench.turn_end.candidates import Candidate
 from bench.turn_end.corpora import Talk
 from bench.turn_end.kept import Kept
 from bench.turn_end.loop import Heard, Part, Quiet, Tick, costs, fires_s, parts_of, quiets, ticks, was_cut
-from bench.turn_end.loop_rows import confirms_s
-from bench.turn_end.policy import Policy, Scored
+from bench.turn_end.loop_rows import Listened, LoopMaterial, confirms_s
+from bench.turn_end.policy import Policy
 from bench.turn_end.reliability import bands, error, plot
 from bench.turn_end.share import listen
 from pads_runtime.config import PadsSettings, TurnSettings
@@ -96,6 +97,22 @@ def test_the_runtimes_rule_takes_the_latest_answer_within_each_counted_silence()
     assert confirms_s(heard(Part(0.0, 0.6, ((0.2, 0.9),))), turn, 0.05) == FOREVER
 
 
+def test_a_candidate_is_counted_and_scored_at_its_own_moments_until_it_is_sure() -> None:
+    samples = np.zeros(60 * 16_000, np.int16)
+    span = Span("t", "A", 10.0, 11.0, 14.0, True)
+    talk = Talk("t", "two_channel", ("A", "B"), {"A": samples, "B": samples}, np.zeros((2, 1), bool), (span,), False)
+    rows = tuple(Tick(round(10.0 + step * 0.02, 2), round(step * 0.02, 2)) for step in range(5, 40))
+    told = {10.0: [(0.2, {"vap": 0.9}), (0.3, {"vap": 0.1}), (0.5, {"vap": 0.7})]}
+    one = Listened(rows, (Quiet(10.0, FOREVER),), told)
+    material = LoopMaterial("c", [talk], {("t", "A"): one, ("t", "B"): Listened((), (), {})}, {})
+    keen, patient = Candidate("", "vap", (0.2, 0.5), 0.8), Candidate("", "vap", (0.2, 0.5))
+    assert material.scored(keen, "next_speaker")[0].parts[0].answers == ((0.2, 0.9),)
+    assert material.scored(patient, "next_speaker")[0].parts[0].answers == ((0.2, 0.9), (0.5, 0.7))
+    assert material.asked_per_minute(keen) == pytest.approx(0.5)  # two microphones of a minute, one question
+    assert material.asked_per_minute(patient) == pytest.approx(1.0)
+    assert material.said_at("vap", "next_speaker", 0.3) == [(0.1, True)]
+
+
 class Counting:
     """Wants every silence of 0.2 s once; keeps what it was given."""
 
@@ -132,7 +149,7 @@ def test_a_streamed_recording_reaches_the_predictor_whole_and_its_time_is_split_
 
 
 def test_bands_hold_what_was_said_and_what_came_of_it() -> None:
-    rows = [Scored("t", hold, 1.0, (0.1, 0.2), (0.9, p)) for hold, p in ((True, 0.1), (False, 0.9), (True, 0.95))]
+    rows = [(0.1, False), (0.9, True), (0.95, False)]
     assert bands(rows) == [
         {"from": 0.0, "to": 0.2, "silences": 1, "said": 0.1, "was": 0.0},
         {"from": 0.8, "to": 1.0, "silences": 2, "said": 0.925, "was": 0.5},
@@ -142,7 +159,7 @@ def test_bands_hold_what_was_said_and_what_came_of_it() -> None:
 
 
 def test_the_reliability_plot_is_an_image_with_a_point_for_each_band() -> None:
-    table = bands([Scored("t", False, 1.0, (0.2,), (0.3,)), Scored("t", True, 1.0, (0.2,), (0.7,))])
+    table = bands([(0.3, True), (0.7, False)])
     root = ElementTree.fromstring(plot({"one <1>": table, "two": []}, "Reliability"))
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     titles = [node.text for node in root.iter("{http://www.w3.org/2000/svg}title")]
