@@ -21,12 +21,12 @@ from .config import (
     TurnSettings,
     load_costs,
 )
+from .crew import Stages
 from .engine.protocol import ReplyEngine
 from .errors import ConfigError, ModelError, ModelMissing
 from .models import Registry
 from .models.hashing import sha256_of
 from .reply import Splitter
-from .session import Stages
 from .speech.protocol import Synthesizer
 from .turn.protocol import TurnEndPredictor, VoiceActivity
 
