@@ -103,7 +103,7 @@ def show(done: dict[str, Any], console: Console) -> None:
     for key in ("differences", "generation"):
         for row in done.get(key, []):
             console.print(f"{key}: {row}", markup=False)
-    console.print(f"figures sha256 {done['figures_sha256']}", markup=False)
+    console.print(f"sha256: {done['sha256']}", markup=False)
     console.print(f"[{done['tag']}] command: {done['command']}", markup=False)
 
 

@@ -78,6 +78,7 @@ def measure(settings: EngineSettings, asked: Asked, say: Say) -> dict[str, Any]:
         if wrong := [k for k in exits if not 1 <= k < model.n_layer]:
             raise UsageError(f"--exits {wrong[0]}: this model has {model.n_layer} layers; use 1 to {model.n_layer - 1}")
         figures: dict[str, list[dict[str, Any]]] = {}
+        replies: list[dict[str, Any]] = []
         sets: dict[str, Any] = {}
         for name in asked.sets:
             seen = _look(model, settings, asked, exits, cases[name], say)
@@ -86,7 +87,7 @@ def measure(settings: EngineSettings, asked: Asked, say: Say) -> dict[str, Any]:
                 figures.setdefault(key, []).extend({"set": name} | row for row in rows)
             if asked.generate and name == asked.sets[0]:
                 rows = _generated(model, settings, asked, exits, seen, say)
-                figures["generation"] = [{"set": name} | row for row in rows]
+                replies = [{"set": name} | row for row in rows]
     finally:
         model.close()
     return {
@@ -95,8 +96,14 @@ def measure(settings: EngineSettings, asked: Asked, say: Say) -> dict[str, Any]:
         "sets": sets,
         "thresholds": list(THRESHOLDS),
         **figures,
-        "figures_sha256": hashlib.sha256(json.dumps(figures, sort_keys=True).encode()).hexdigest(),
+        "generation": replies,
+        "sha256": {"figures": _digest(figures), "generation": _digest(replies)},
     }
+
+
+def _digest(rows: Any) -> str:
+    """Of all figures, to see at a glance whether another run found the same."""
+    return hashlib.sha256(json.dumps(rows, sort_keys=True).encode()).hexdigest()
 
 
 def _cases(asked: Asked, settings: EngineSettings, name: str) -> list[Case]:
