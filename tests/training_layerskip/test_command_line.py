@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -54,3 +55,17 @@ def test_wrong_data_and_wrong_usage_end_in_one_line(
     assert told in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_the_runtime_imports_none_of_it() -> None:
+    heavy = {"torch", "transformers", "peft", "accelerate", "gguf", "training"}
+    found = set()
+    for path in (ROOT / "pads_runtime").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            found |= {(path.name, name) for name in names if name.partition(".")[0] in heavy}
+    assert found == set()
+    code = "import sys, pads_runtime.assemble, pads_runtime.cli; print(sorted(set(sys.argv[1:]) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code, *heavy], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
