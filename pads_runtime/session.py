@@ -242,7 +242,8 @@ class Session(Steering):
             case SpeechPaused():
                 self.emit("speech_paused", last_voiced_s=event.last_voiced_s)
             case TurnEndPredicted():
-                self.emit("turn_end_predicted", p_end=event.p_end, audio_end_s=event.audio_end_s)
+                compared = {} if event.p_now is None else {"p_now": event.p_now}
+                self.emit("turn_end_predicted", p_end=event.p_end, audio_end_s=event.audio_end_s, **compared)
             case TranscriptUpdated():
                 fields = {"stable": event.stable, "unstable": event.unstable, "final": event.final}
                 self.emit("transcript_updated", **fields, audio_end_s=event.audio_end_s)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pads_runtime.clock import Clock
 from pads_runtime.config import PadsSettings
-from pads_runtime.frames import PhraseSynthesized, ReplyStep, Role, SpokenWord, Word
+from pads_runtime.frames import PhraseSynthesized, ReplyStep, Role, Samples, SpokenWord, TurnEndPredicted, Word
 from pads_runtime.mouth import seed_for
 from pads_runtime.session import Session
 from pads_runtime.testing import (
     COSTS,
     Conversation,
+    FixedPredictor,
     Script,
     ScriptRecognizer,
     ToneVoice,
@@ -218,6 +220,37 @@ def test_noise_over_the_reply_holds_it_and_after_two_seconds_without_words_it_go
     assert talk.history == whole.history  # all of it was played in the end, some of a word twice
     assert talk.of("reply_interrupted") == []
     assert [event.fields["reason"] for event in talk.of("speech_ignored")] == ["no words in it"]
+
+
+def test_a_held_reply_gives_the_same_trace_every_time() -> None:
+    first, *others = (buzzed(BUZZ).events for _ in range(3))
+    assert all(events == first for events in others)
+
+
+class Comparing(FixedPredictor):
+    """Is asked all the time, as a predictor that compares the speakers is, and always says the same of them."""
+
+    def __init__(self, p_now: float) -> None:
+        super().__init__(0.9)
+        self._p_now = p_now
+
+    def wants(self, silence_s: float | None) -> bool:
+        return super().wants(silence_s) or silence_s is None
+
+    def update(self, user: Samples, agent: Samples, audio_end_s: float, silence_s: float | None) -> TurnEndPredicted:
+        return replace(super().update(user, agent, audio_end_s, silence_s), p_now=self._p_now)
+
+
+@pytest.mark.parametrize(("p_now", "held_after_s"), [(0.95, 0.5), (0.5, 0.7), (0.05, 1.2)])
+def test_the_sooner_the_predictor_gives_the_turn_to_the_user_the_sooner_the_reply_is_held(
+    p_now: float, held_after_s: float
+) -> None:
+    loud = Script((*Script.of(ASKED).words, *BUZZ.words), 12.0)
+    recognizer = ScriptRecognizer(Script.of(ASKED))
+    parts = swap(engine=WordEngine(REPLY_WORDS), recognizer=recognizer, predictor=Comparing(p_now))
+    talk = converse(loud, change=parts)
+    assert talk.of("reply_held")[0].t_s == pytest.approx(3.0 + held_after_s)
+    assert talk.of("turn_end_predicted")[-1].fields["p_now"] == p_now
 
 
 def test_between_hold_and_resume_nothing_is_played_and_nothing_of_the_reply_is_left_out() -> None:
