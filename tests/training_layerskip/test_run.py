@@ -60,6 +60,10 @@ def test_a_run_learns_and_leaves_an_adapter_its_metrics_and_a_report(job: Job, t
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4, 5, 6, 6]
     assert json.loads((job.work / "report.json").read_text()) == json.loads(json.dumps(report))
     assert report["exits"] == [1, 2, 3]
+    card = (job.work / "adapter" / "README.md").read_text()
+    loss = report["validation_after"]["ami"]["loss"]
+    assert f"| {loss:.3f} |" in card
+    assert "0 of 40 prompts and 0 of 40 responses before" in card
     for source in ("ami", "dailydialog"):
         before, after = report["validation_before"][source], report["validation_after"][source]
         assert after["loss"] < before["loss"]

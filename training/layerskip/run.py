@@ -14,6 +14,7 @@ from pads_runtime.config import PadsSettings
 from pads_runtime.errors import DataError, SetupError
 
 from ..checkpoints.needs import check_installed
+from .card import card
 from .data import Corpus, Streams, check_corpus, read_streams
 from .plan import Plan
 
@@ -66,6 +67,7 @@ def run(job: Job, say: Say) -> dict[str, Any]:
         report = _run(job, source, record, say)
         report["run"] = record.path.name
         _write(job.work / REPORT, json.dumps(report, indent=2) + "\n")
+        _write(job.work / ADAPTER / "README.md", card(report))
         record.metrics(**report)
     return report
 
@@ -132,7 +134,7 @@ def _trained(job: Job, source: Source, streams: Streams, tell: tuple[runs.RunRec
     log({"step": trainer.step, "validation_after": last})
     if record is not None:
         exits.model.save_pretrained(job.work / ADAPTER)
-        _write(job.work / ADAPTER / "pads.json", json.dumps(_card(job, source), indent=2) + "\n")
+        _write(job.work / ADAPTER / "pads.json", json.dumps(_origin(job, source), indent=2) + "\n")
     return {
         "layers": exits.n_layer,
         "exits": list(exits.exits),
@@ -186,7 +188,7 @@ def _dtype(name: str, device: str) -> Any:
     return getattr(torch, name)
 
 
-def _card(job: Job, source: Source) -> dict[str, Any]:
+def _origin(job: Job, source: Source) -> dict[str, Any]:
     return {
         "model": source.path.name,
         "model_path": str(source.path),
