@@ -14,7 +14,7 @@ def card(report: Mapping[str, Any]) -> str:
         "",
         f"Low-rank companions (rank {plan['rank']}, {report['trained_numbers']:,} numbers) for a model of "
         f"{report['layers']} layers, trained so that its exits {', '.join(map(str, report['exits']))} draft better "
-        "(LayerSkip, arXiv 2404.16710). With them folded in it is another model: what it says at full depth changes too.",
+        "(LayerSkip, arXiv 2404.16710). With them folded in it is another model: its replies at full depth change too.",
         "",
         f"- Base: `{report['model']}`, sha256 `{report['model_sha256']}`; weights {report['weights']}.",
         f"- Data: DailyDialog (training split, CC BY-NC-SA 4.0, which passes to these weights) and AMI without "
@@ -24,8 +24,8 @@ def card(report: Mapping[str, Any]) -> str:
         f"- Recipe: layer dropout 0 to {plan['max_dropout']}, exits weight {plan['exit_weight']} on every "
         f"{plan['exit_stride']}th position, learning rate {plan['learning_rate']:g}, seed {plan['seed']}.",
         "",
-        "Validation at full depth without dropout, nats per token; exits: loss, and share of positions at which the exit's",
-        "likeliest token is the last layer's.",
+        "Validation without dropout, nats per token; agreement is the share of positions at which the exit's likeliest",
+        "token is the last layer's.",
         "",
         "| data | where | loss before | after | change | agreement before | after |",
         "|---|---|---|---|---|---|---|",
