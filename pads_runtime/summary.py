@@ -15,6 +15,7 @@ import numpy as np
 
 from .frames import TraceEvent
 
+USER_SPOKE = "the user spoke"
 FALSE_CUTOFF_S = 1.0
 """Speech over a reply that begins this soon after the confirm says that the turn was not over."""
 
@@ -31,6 +32,8 @@ class TurnRow:
     discarded: int = 0
     discard_reasons: list[str] = field(default_factory=list)
     interrupted: bool = False
+    false_interruptions: int = 0
+    """How often its reply was held for what turned out to be no interruption, and went on."""
     approximate: bool = False
     """Whether a word of the reply left the model at an exit, unverified."""
     confirms: int = 0
@@ -113,7 +116,10 @@ def _apply(row: TurnRow, event: TraceEvent, onset_s: float) -> None:
             row.served_tokens = fields["tokens"]
         case "reply_interrupted":
             row.interrupted = True
-            row.false_cutoffs += row.confirm_s is not None and onset_s - row.confirm_s < FALSE_CUTOFF_S
+            soon = row.confirm_s is not None and onset_s - row.confirm_s < FALSE_CUTOFF_S
+            row.false_cutoffs += soon and fields["reason"] == USER_SPOKE  # and not a key or another program
+        case "reply_resumed":
+            row.false_interruptions += 1
         case "reply_withdrawn":
             row.first_token_s = row.first_audio_s = None
             if fields["prepared"]:  # committed, then not heard: a guess that did not come true after all
@@ -162,6 +168,8 @@ def _totals(turns: Sequence[TurnRow]) -> dict[str, Any]:
         "spec_hit_rate": round(committed / prepared, 4) if prepared else None,
         "spec_wasted_tokens": sum(row.wasted_tokens for row in turns),
         "spec_wasted_cpu_ms": round(sum(row.wasted_cpu_ms for row in turns), 3),
+        "interruptions": sum(row.interrupted for row in turns),
+        "false_interruptions": sum(row.false_interruptions for row in turns),
         "false_cutoffs": false_cutoffs,
         "false_cutoff_rate": round(false_cutoffs / confirms, 4) if confirms else None,
     }

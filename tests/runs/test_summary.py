@@ -191,6 +191,18 @@ def test_speech_over_a_reply_is_a_false_cutoff_only_if_it_begins_soon(after_s: f
     assert (row["false_cutoffs"], row["agent"], figures["turns"]) == (cutoffs, "Hi", 1)
 
 
+def test_a_reply_that_someone_stopped_is_interrupted_and_no_false_cutoff() -> None:
+    events = [
+        *spoken(1, 1.0, 2.0),
+        *answered_plainly(1, 2.0, 2.7)[:4],
+        at(3.0, "reply_held", turn=1, reason="sound", heard="Hi", played_s=0.2),
+        at(3.4, "reply_resumed", turn=1, reason="no words came", rest="there."),
+        at(3.6, "reply_interrupted", turn=1, reason="stop was asked for", heard="Hi", played_s=0.4),
+    ]
+    figures = summarise(events)
+    assert (figures["interruptions"], figures["false_interruptions"], figures["false_cutoffs"]) == (1, 1, 0)
+
+
 def test_a_failed_reply_leaves_its_error_and_no_figures() -> None:
     events = [
         *spoken(1, 1.0, 2.0),
