@@ -19,6 +19,7 @@ from pads_runtime import assemble
 from pads_runtime.config import ROOT, PadsSettings, load
 from pads_runtime.errors import PadsError
 from pads_runtime.models import Registry
+from pads_runtime.process import Termination
 
 from .harness.run import recorded
 from .report import Measurement, Report
@@ -41,6 +42,7 @@ Switchboard = Annotated[
 With1B = Annotated[
     bool, typer.Option("--with-1b", help="Measure a model of 1B, random weights; 700 MB of disk for the time.")
 ]
+SWITCHBOARD = ROOT.parent / "shared" / "data" / "switchboard_timed"
 RunsDir = Annotated[Path, typer.Option("--runs", help="Folder of run records.")]
 AMI = ROOT.parent / "shared" / "data" / "ami_nxt" / "ami_manual_nxt.tar.xz"
 
@@ -211,6 +213,43 @@ def policies(
 
 
 @app.command()
+def gonogo(
+    as_json: Json = False,
+    only: Annotated[
+        str, typer.Option("--only", help="Tests, by commas: bandwidth, pauses, acceptance, thermal, memory.")
+    ] = "",
+    ami: Ami = AMI,
+    switchboard: Switchboard = SWITCHBOARD,
+    with_1b: With1B = False,
+    soak: Annotated[float, typer.Option(min=4, max=7200, help="Seconds of decoding for the thermal test.")] = 30.0,
+    memory_budget: Annotated[
+        float | None, typer.Option(min=1, help="MB that a talk may take; default: what is free, less 1000.")
+    ] = None,
+    runs: RunsDir = Path("runs"),
+    overrides: Set = None,
+) -> None:
+    """Whether this machine is fit: five tests, each GO, NO-GO or NOT MEASURED, with reasons."""
+    from .gonogo import run as bench
+
+    settings, registry = load(None, overrides or []), Registry.load()
+    calls = tuple(overrides or [])
+    tests = tuple(name for name in only.split(",") if name)
+    has_calls = switchboard is not None and switchboard.exists()
+    there = switchboard if has_calls or switchboard != SWITCHBOARD else None
+    asked = bench.Asked(tests, ami, there, with_1b, soak, memory_budget, runs, calls)
+    detail: dict[str, Any] = {}
+
+    def measure() -> list[Measurement]:
+        rows, found = bench.measure(asked, settings, registry, _say)
+        detail.update(found)
+        return rows
+
+    _record("gonogo", settings, registry, as_json, measure, detail=detail)
+    if not as_json:
+        bench.show(detail, Console())
+
+
+@app.command()
 def cite(
     run: Annotated[str, typer.Argument(help="The run's name, or the path of its folder.")],
     runs: RunsDir = Path("runs"),
@@ -252,7 +291,8 @@ def _say(line: str) -> None:
 
 
 def main() -> None:
-    """Run the command line; turns a PadsError into one line and its exit code."""
+    """Run the command line; turns a PadsError into one line and its exit code. SIGTERM ends it as Ctrl-C does."""
+    Termination().install()
     try:
         app()
     except PadsError as exc:

@@ -14,7 +14,7 @@ from pads_runtime.runs import is_target
 
 from .deep_step import DeepStep, deep_steps
 from .harness.run import DEV_HOST, TARGET
-from .pauses import Pauses, ami_pauses, switchboard_pauses
+from .pauses import AMI_RULES, Pauses, Rule, ami_pauses, switchboard_pauses
 from .report import Measurement
 from .timing import percentile
 
@@ -45,19 +45,23 @@ def measure(asked: Asked, say: Say) -> tuple[list[Measurement], dict[str, Any]]:
     finally:
         model.close()
     fits = shares(found, steps, asked.pause_s)
-    rows = [_length(p) for p in found] + [_step(s) for s in steps] + [_share(fit) for fit in fits]
     detail = {
         "pauses": [p.as_json() for p in found],
         "mistimed_meetings_included": sorted(MISTIMED),
         "fits": fits,
     }
-    return rows, detail
+    return rows(found, steps, fits), detail
 
 
-def read(asked: Asked, say: Say) -> list[Pauses]:
+def rows(found: Sequence[Pauses], steps: Sequence[DeepStep], fits: Sequence[dict[str, Any]]) -> list[Measurement]:
+    """Pauses, steps and shares as rows of a report."""
+    return [_length(p) for p in found] + [_step(s) for s in steps] + [_share(fit) for fit in fits]
+
+
+def read(asked: Asked, say: Say, rules: Sequence[Rule] = AMI_RULES) -> list[Pauses]:
     """The pauses of each corpus under each rule."""
     say(f"AMI words in {asked.ami.name}")
-    found = ami_pauses(AmiCorpus(asked.ami))
+    found = ami_pauses(AmiCorpus(asked.ami), rules)
     if asked.switchboard is not None:
         say(f"Switchboard words in {asked.switchboard.name}")
         found.append(switchboard_pauses(conversations(asked.switchboard)))
