@@ -153,12 +153,15 @@ def measure_costs(
 
 
 def _streaming(turn: TurnSettings) -> dict[str, TurnSettings]:
+    always = {"sure": 1.0}  # asked at each moment, however sure it was
     every_100_ms = tuple(round(0.1 * step, 1) for step in range(1, 11))
     return {
         "as set": turn,
-        "smart_turn, as shipped": turn.model_copy(update={"predictor": "smart_turn", "predict_at_s": (0.2, 0.5)}),
+        "smart_turn, as shipped": turn.model_copy(
+            update={"predictor": "smart_turn", "predict_at_s": (0.2, 0.5), **always}
+        ),
         "vap, 10 Hz in speech and in the first second of a pause": turn.model_copy(
-            update={"predictor": "vap", "predict_at_s": every_100_ms, "speech_every_s": 0.1}
+            update={"predictor": "vap", "predict_at_s": every_100_ms, "speech_every_s": 0.1, **always}
         ),
     }
 
