@@ -125,7 +125,7 @@ def _alone(voices: Voices, gain_db: float, settings: PadsSettings) -> list[Measu
         events, _ = through(voices.agent, in_a_room(voices.agent, gain_db, delay_ms), canceller, settings)
         false_starts += len(events)
         reductions.append(canceller.reduction_db or 0.0)
-    name = f"{-gain_db:g}db_below"
+    name = f"{abs(gain_db):g}db_below"
     note = f"delays {', '.join(map(str, DELAYS_MS))} ms"
     return [
         measurement(f"reduction_{name}", reductions, "dB", note=note),

@@ -15,14 +15,14 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..clock import Clock
 from ..config import AudioSettings
 from ..errors import DeviceError
 from ..frames import FRAME_SAMPLES, SAMPLE_RATE, AudioFrame
-from .echo import MARGIN_S, EchoCanceller, EchoMode, choose_echo
+from .echo import MARGIN_S, EchoCanceller, choose_echo
 from .framing import FrameMaker
 from .live_sink import LiveSink
 from .live_source import LiveSource
@@ -31,8 +31,9 @@ from .opening import Opened, open_device
 from .player import Player
 from .portaudio import Backend, DeviceFact, Direction, PortAudio, Stream, StreamFormat
 from .reference import Reference
+from .status import AudioStatus
 from .timing import CallbackTimes, p99_ms
-from .watch import RESCAN_AFTER, Line
+from .watch import RESCAN_AFTER, Buffer, Line
 
 EARS_PERIOD_S = 0.005
 WATCH_PERIOD_S = 0.05
@@ -41,36 +42,11 @@ OnEvent = Callable[..., None]
 """``(kind, **fields)`` with plain JSON fields, on the event loop."""
 
 
-@dataclass(frozen=True)
-class AudioStatus:
-    """How the devices are doing; counts are since the beginning."""
-
-    input_device: str
-    input_rate: int
-    input_alive: bool
-    output_device: str
-    output_rate: int
-    output_alive: bool
-    output_delay_ms: float
-    """How long the speaker holds back what it has been given."""
-    input_overruns: int
-    """Times that microphone audio was lost because a callback, or the thread after it, came too late."""
-    output_underruns: int
-    """Times that the speaker had to wait for sound, which is heard as a click."""
-    frames_lost: int
-    """Frames missing from the source: lost in an overrun or an outage, or because nobody took them in time."""
-    reopened: int
-    callback_ms_p99: float | None
-    echo: EchoMode
-    echo_why: str
-    echo_reduction_db: float | None
-
-
 class LiveAudio:
     """Opens both devices and keeps them open until ``close``. Raises DeviceError when one cannot be opened.
 
-    ``on_event(kind, **fields)`` is told of ``device_lost``, ``device_reopened``, ``audio_overrun`` and
-    ``audio_underrun``, on the event loop that reads the source; before there is one, events wait.
+    ``on_event(kind, **fields)`` is told of ``device_lost``, ``device_reopened``, ``audio_overrun``, ``audio_underrun``
+    and ``speaker_buffer_deepened``, on the event loop that reads the source; before there is one, events wait.
     """
 
     source: LiveSource
@@ -93,6 +69,7 @@ class LiveAudio:
         self._input_times = CallbackTimes()
         self._overruns_before = self._underruns_before = self._reopened = 0
         self._told_overruns = self._told_underruns = 0
+        self._buffer = Buffer(settings.output_latency_s)
         self._lines = {d: Line(settings.dead_after_s) for d in _DIRECTIONS}
         self._opened: dict[Direction, Opened] = {}
         self._maker = FrameMaker()
@@ -179,7 +156,7 @@ class LiveAudio:
 
         s = self._settings
         self._opened["output"] = open_device(
-            self._backend, s.output_device, "output", self._voice_rate, s.output_latency_s, open_with
+            self._backend, s.output_device, "output", self._voice_rate, self._buffer.latency_s, open_with
         )
         return made[-1], self._reference if made[-1] is old else Reference(made[-1])
 
@@ -222,6 +199,7 @@ class LiveAudio:
                     if not self._ended.is_set():
                         self._look_after(direction)
                 self._tell_losses()
+                self._deepen_if_it_stumbles()
 
     def _restart_if_asked(self) -> None:
         if self._restart.is_set():
@@ -276,6 +254,18 @@ class LiveAudio:
             self._underruns_before += before_player.underruns
             self.sink.exchange(self._player, self._reference)
         self.sink.away(False)
+
+    def _deepen_if_it_stumbles(self) -> None:
+        """A speaker that keeps running dry gets a deeper buffer, between two replies."""
+        underruns, now_s = self._underruns_before + self._player.underruns, self._clock.now()
+        if not self._lines["output"].alive or not self._buffer.too_short(underruns, now_s):
+            return
+        if self._player.ends_s(now_s) <= now_s:
+            self._buffer.deepen()
+            self._opened["output"].stream.close()
+            self._player.interrupted()
+            self._reopen_other("output")
+            self._tell("speaker_buffer_deepened", latency_ms=round(self._buffer.latency_s * 1000.0, 1))
 
     def _rescan(self, direction: Direction) -> None:
         """Read the list of devices anew, for which the other device has to be closed and opened again."""

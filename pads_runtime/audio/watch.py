@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 
 FIRST_RETRY_S = 0.5
 LONGEST_RETRY_S = 8.0
 RESCAN_AFTER = 2
 """Failed tries after which the list of devices is read anew; that closes the other device for a moment."""
+STUMBLES, WITHIN_S = 5, 10.0
+"""So many underruns within so many seconds mean that the speaker's buffer is too short for this machine."""
+LONGEST_LATENCY_S = 0.16
+
+
+class Buffer:
+    """How deep the speaker's buffer is: as short as asked for, longer where that makes it stumble."""
+
+    def __init__(self, latency_s: float) -> None:
+        self.latency_s = latency_s
+        self._count = 0
+        self._stumbles: deque[float] = deque(maxlen=STUMBLES)
+
+    def too_short(self, underruns: int, now_s: float) -> bool:
+        """Whether it should be deepened, ``underruns`` having been counted in all."""
+        new = underruns - self._count
+        self._count = underruns
+        self._stumbles.extend([now_s] * min(new, STUMBLES))
+        full = len(self._stumbles) == STUMBLES and now_s - self._stumbles[0] <= WITHIN_S
+        return full and self.latency_s < LONGEST_LATENCY_S
+
+    def deepen(self) -> None:
+        """Twice as deep from the next opening on."""
+        self.latency_s = min(LONGEST_LATENCY_S, 2.0 * self.latency_s)
+        self._stumbles.clear()
 
 
 @dataclass

@@ -256,6 +256,24 @@ async def test_overruns_and_underruns_are_counted_and_told(talk: Callable[..., T
     assert (t.live.status().input_overruns, t.live.status().output_underruns) == (1, 1)
 
 
+async def test_a_stumbling_speaker_is_opened_deeper_but_not_while_it_speaks(talk: Callable[..., Talk]) -> None:
+    t = talk(FakeBackend())
+    await asyncio.sleep(0.05)
+    first = t.backend.open_now("output")
+    t.live.sink.write(noise(24_000), t.clock.now())
+    first.play(8, underflowed=True)
+    await t.until(lambda: "audio_underrun" in t.kinds(), "the count")
+    await asyncio.sleep(0.15)
+    assert t.backend.open_now("output") is first
+    t.live.sink.flush(t.clock.now())
+    await t.until(lambda: "speaker_buffer_deepened" in t.kinds(), "the deeper buffer")
+    again = t.backend.open_now("output")
+    assert first.closed
+    assert again.form.latency_s == pytest.approx(2 * first.form.latency_s)
+    t.live.sink.write(np.full(240, 5, np.int16), t.clock.now())
+    assert (again.play(4)[:, 0] == 5).sum() == 240
+
+
 async def test_stop_ends_the_source_in_order_and_close_may_come_twice(talk: Callable[..., Talk]) -> None:
     t = talk(FakeBackend())
     await asyncio.sleep(0.05)

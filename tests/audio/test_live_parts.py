@@ -20,7 +20,7 @@ from pads_runtime.audio.resample import UnitResampler
 from pads_runtime.audio.ring import Ring
 from pads_runtime.audio.stream_clock import StreamClock
 from pads_runtime.audio.timing import CallbackTimes, p99_ms
-from pads_runtime.audio.watch import Line
+from pads_runtime.audio.watch import LONGEST_LATENCY_S, Buffer, Line
 from pads_runtime.clock import ManualClock
 from pads_runtime.errors import DeviceError
 from pads_runtime.frames import AudioFrame
@@ -419,3 +419,16 @@ def test_the_99th_percentile_is_over_all_callbacks_kept() -> None:
         a.add(0.0001 if k % 50 else 0.004)
     b.add(0.0002)
     assert p99_ms(a, b) == pytest.approx(4.0)
+
+
+def test_a_speaker_that_stumbles_often_gets_twice_the_buffer_up_to_a_limit() -> None:
+    buffer = Buffer(0.01)
+    assert [buffer.too_short(count, 100.0 + count) for count in range(6)] == [False] * 5 + [True]
+    buffer.deepen()
+    assert buffer.latency_s == pytest.approx(0.02)
+    assert not buffer.too_short(5, 106.0)
+    assert not any(buffer.too_short(6 + k, 200.0 + 11.0 * k) for k in range(20))  # seldom is no reason
+    for _ in range(9):
+        buffer.deepen()
+    assert buffer.latency_s == LONGEST_LATENCY_S
+    assert not buffer.too_short(1000, 500.0)
