@@ -108,6 +108,8 @@ class PortAudio:
             import sounddevice
         except OSError:
             raise DeviceError(NO_PORTAUDIO) from None
+        except ImportError:
+            raise DeviceError("the package sounddevice is missing; run ./scripts/setup") from None
         self._sd: Any = sounddevice
         _silence_alsa()
 

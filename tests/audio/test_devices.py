@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
+import json
+from typing import Any
+
 import pytest
 
 from pads_runtime.audio.devices import find_device, list_devices
 from pads_runtime.audio.fake import FakeBackend, default, fact
 from pads_runtime.audio.opening import open_device
-from pads_runtime.audio.portaudio import StreamFormat, _refusal
+from pads_runtime.audio.portaudio import PortAudio, StreamFormat, _refusal
+from pads_runtime.cli_devices import devices
 from pads_runtime.errors import DeviceError
 
 LISTED = (
@@ -124,3 +129,49 @@ def test_a_busy_device_is_not_tried_in_other_formats() -> None:
     with pytest.raises(DeviceError, match="is busy"):
         opened(backend)
     assert backend.streams == []
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError("PortAudio library not found"), "run: sudo apt-get install libportaudio2"),
+        (ImportError("No module named 'sounddevice'"), "run ./scripts/setup"),
+    ],
+)
+def test_a_missing_library_is_one_line_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, says: str
+) -> None:
+    real = builtins.__import__
+
+    def fails(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "sounddevice":
+            raise error
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", fails)
+    with pytest.raises(DeviceError) as told:
+        PortAudio()
+    assert str(told.value).endswith(says)
+    assert "\n" not in str(told.value)
+
+
+def test_the_list_marks_defaults_and_survives_brackets_in_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    odd = fact(2, "Mic [/red] ünï", inputs=1)
+    monkeypatch.setattr("pads_runtime.audio.devices.PortAudio", lambda: FakeBackend((*LISTED[:2], odd)))
+    devices()
+    shown = capsys.readouterr().out
+    assert "Mic [/red] ünï" in shown
+    assert [line.count("*") for line in shown.splitlines() if "Built-in" in line] == [1, 1]
+    devices(as_json=True)
+    listed = json.loads(capsys.readouterr().out)["devices"]
+    assert [d["name"] for d in listed if d["default_input"]] == ["Built-in Microphone"]
+
+
+def test_a_machine_without_devices_says_so_instead_of_an_empty_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pads_runtime.audio.devices.PortAudio", lambda: FakeBackend(()))
+    devices()
+    assert "no audio device found" in capsys.readouterr().out
