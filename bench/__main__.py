@@ -249,6 +249,21 @@ def gonogo(
         bench.show(detail, Console())
 
 
+@app.command("report")
+def report_page(
+    runs: RunsDir = Path("runs"),
+    out: Annotated[Path, typer.Option("-o", "--out", help="Where the page goes.")] = Path("bench-report.html"),
+) -> None:
+    """One page of all run records: tables and plots, every number with its tag and its run."""
+    from .page import write
+    from .records.evidence import load_evidence
+    from .records.read import read_runs
+
+    replaced = {name: str(kept["superseded_by"]) for name, kept in load_evidence().items() if "superseded_by" in kept}
+    write(out, read_runs(runs), runs, replaced)
+    print(out)
+
+
 @app.command()
 def cite(
     run: Annotated[str, typer.Argument(help="The run's name, or the path of its folder.")],

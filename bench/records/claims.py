@@ -56,7 +56,7 @@ def faults(text: str, evidence: Mapping[str, Mapping[str, Any]], published: bool
     """What is wrong with a document: untagged claims, tags that do not hold, runs of which there is no evidence.
 
     A document that is not ``published`` describes a method: only the numbers of its tables are claims, and its tags
-    need not name a run. ``<!-- given: 200 MB, 30 s -->`` lists quantities that were chosen and not measured; one that
+    need not name a run. ``<!-- given: 200 MB; 30 s -->`` lists quantities that were chosen and not measured; one that
     stands nowhere is a fault.
     """
     text, found = _without_given(text)
@@ -83,8 +83,9 @@ def faults(text: str, evidence: Mapping[str, Mapping[str, Any]], published: bool
 def _without_given(text: str) -> tuple[str, list[Fault]]:
     """The text with its given quantities blanked, and a fault for each that is not there."""
     found = []
-    for comment in list(_GIVEN.finditer(text)):
-        for given in filter(None, (part.strip() for part in comment[1].split(","))):
+    uncoded = _CODE.sub(lambda match: " " * len(match[0]), text)
+    for comment in list(_GIVEN.finditer(uncoded)):
+        for given in filter(None, (part.strip() for part in comment[1].split(";"))):
             wanted = re.compile(rf"(?<![\w.]){re.escape(given)}(?!\w)")
             bare = _GIVEN.sub(lambda match: " " * len(match[0]), text)
             places = [match.span() for match in wanted.finditer(bare)]
