@@ -138,7 +138,7 @@ def torch_summary(
         "largest_difference": _rounded(worst),
         "at": {key: where[key] for key in ("exits", "mode", "exit", "draft_len")},
         "mean_difference": _rounded(float(np.mean([row["pytorch"] - row["acceptance"][0] for row in both]))),
-        "same_choice": min(row["same_choice"] for row in agreed),
+        "same_choice": {row["mode"]: row["same_choice"] for row in agreed},
         "tolerance": TOLERANCE,
         "within": worst <= TOLERANCE,
     }

@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from bench.__main__ import app
 from bench.acceptance import pytorch
 from bench.acceptance.cli import parse_exits, parse_models
 from bench.acceptance.counts import Drafted, Line, drafted
@@ -177,10 +179,9 @@ def test_a_missing_corpus_ends_with_one_line(name: str, tmp_path: Path) -> None:
 def test_the_benchmark_counts_what_the_engine_s_own_loop_accepts(tmp_path: Path) -> None:
     if not AMI.is_file():
         pytest.skip(f"the AMI annotations are not here: {AMI}")
-    command = [sys.executable, "-m", "bench", "acceptance", "--json", "--items", "2", "--tokens", "24", "--drafts", "3"]
-    command += ["--without-torch", "--set", f"run.dir={tmp_path}"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=110)
-    assert done.returncode == 0, done.stderr
+    asked = ["acceptance", "--json", "--items", "2", "--tokens", "16", "--drafts", "3", "--without-torch"]
+    done = CliRunner().invoke(app, [*asked, "--set", f"run.dir={tmp_path}", "--set", "engine.threads=1"])
+    assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
     assert len(found["rows"]) == 2 * 2 * 5 * 3
     for check in found["same_as_the_engine_s_own_loop"].values():

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from bench.__main__ import app
 from bench.acceptance.looks import Case, Told
 from bench.policies import curve
 from bench.policies.cli import parse_sets
@@ -184,13 +184,10 @@ def test_sets_have_names() -> None:
 def test_the_benchmark_runs_on_the_embedded_model_and_says_the_same_again(tmp_path: Path) -> None:
     if not AMI.is_file():
         pytest.skip(f"the AMI annotations are not here: {AMI}")
-    command = [sys.executable, "-m", "bench", "policies", "--json", "--prompts", "3", "--sets", "ami", "--exits", "15"]
-    command += ["--set", "engine.max_reply_tokens=12", "--set", f"run.dir={tmp_path}"]
-    first, second = (
-        subprocess.run([*command, *more], capture_output=True, text=True, cwd=ROOT, timeout=55)
-        for more in ((), ("--without-replies",))
-    )
-    assert first.returncode == second.returncode == 0, first.stderr + second.stderr
+    asked = ["policies", "--json", "--prompts", "2", "--sets", "ami", "--exits", "15", "--set", f"run.dir={tmp_path}"]
+    asked += ["--set", "engine.max_reply_tokens=8", "--set", "engine.threads=1"]
+    first, second = (CliRunner().invoke(app, [*asked, *more]) for more in ((), ("--without-replies",)))
+    assert first.exit_code == second.exit_code == 0, first.stderr + second.stderr
     found, again = json.loads(first.stdout), json.loads(second.stdout)
     assert found["curves"] == again["curves"]
     assert found["sha256"]["figures"] == again["sha256"]["figures"]
