@@ -213,6 +213,34 @@ def policies(
 
 
 @app.command()
+def latency(
+    as_json: Json = False,
+    count: Annotated[int, typer.Option("--turns", min=1, help="Turns of the user's; six kinds in turn.")] = 24,
+    names: Annotated[
+        str, typer.Option("--strategies", help="Names, by commas, e.g. sequential,preemptive,pads; without it all.")
+    ] = "",
+    real: Annotated[
+        bool, typer.Option("--real", help="Also on the real clock (sequential, preemptive, pads), and compare.")
+    ] = False,
+    overrides: Set = None,
+) -> None:
+    """How long the person waits, by strategy: the same turns with injected pauses, the same model and machine."""
+    from .latency import run as bench
+    from .latency.strategies import chosen
+
+    settings, registry = load("demo", overrides or []), Registry.load()
+    asked = bench.Asked(tuple(chosen([name for name in names.split(",") if name])), count, real)
+    detail: dict[str, Any] = {}
+
+    def measure() -> list[Measurement]:
+        rows, found = bench.measure(asked, settings, registry, _say)
+        detail.update(found)
+        return rows
+
+    _record("latency", settings, registry, as_json, measure, {"ttft_ms": "pads_post_confirm_ttft_ms"}, detail)
+
+
+@app.command()
 def gonogo(
     as_json: Json = False,
     only: Annotated[

@@ -126,6 +126,8 @@ class RecognizerSettings(Settings):
     """``external``: transcripts come from outside, by the bus or another program."""
     model: str = "whisper-tiny.en"
     threads: Count = 2
+    begin: Literal["speech", "confirm"] = "speech"
+    """Read while the user speaks, or only once the turn is confirmed; the latter is there for comparison."""
     partial_every_s: Seconds = 0.5
     """New audio that starts the next partial."""
     window_s: Annotated[float, Field(gt=0.5, le=30.0)] = 8.0
@@ -228,6 +230,8 @@ class SpeechSettings(Settings):
     """Voice of the piper backend, a name from models/registry.yaml."""
     speed: Annotated[float, Field(ge=0.5, le=2.0)] = 1.0
     threads: Count = 1
+    ahead: bool = True
+    """Whether a prepared reply's first phrases are made into sound before the turn is confirmed."""
     first_phrase_words: Count = 3
     """The first phrase may end at a comma once it has this many words."""
     max_phrase_chars: Annotated[int, Field(ge=20)] = 160

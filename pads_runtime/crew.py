@@ -71,6 +71,7 @@ class Crew:
             synthesizer_worker=self._speech,
             splitter=s.splitter,
             sink=s.sink,
+            ahead=self.settings.speech.ahead,
         )
 
     def stop(self) -> None:

@@ -112,6 +112,8 @@ class Ears:
         if self._turn is not None and self._speaking and not self._closing:
             self._closing = True
             self._request_final()
+        elif not self._reads_early:
+            self._request_final()
 
     async def next_speech_starts(self) -> None:
         """The next speech is SpeechStarted, whatever came before."""
@@ -178,7 +180,7 @@ class Ears:
         if isinstance(event, SpeechPaused):
             self._speaking = False
             await self._post(event)
-            if self._turn is not None:
+            if self._turn is not None and self._reads_early:
                 self._request_final()
             return
         self._speaking = True
@@ -227,6 +229,11 @@ class Ears:
 
     # ------------------------------------------------------------ words
 
+    @property
+    def _reads_early(self) -> bool:
+        """Before the turn is confirmed. Speech over the agent is always read: words tell what it is."""
+        return self._h.settings.asr.begin == "speech" or self.over_reply
+
     def _request_final(self) -> None:
         self._final_wanted = self._reads
         self._read_final()
@@ -242,7 +249,8 @@ class Ears:
         busy = self._reading or self._closing
         settings = self._h.settings
         every_s = settings.barge_in.read_every_s if self.over_reply else settings.asr.partial_every_s
-        if self._turn is None or busy or not self._speaking or new_s < every_s or not self._reads:
+        wanted = self._reads and self._reads_early and self._speaking and new_s >= every_s
+        if self._turn is None or busy or not wanted:
             return
         self._start_reading(final=False)
 

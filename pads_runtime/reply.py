@@ -45,6 +45,8 @@ class Voice:
     synthesizer_worker: Worker
     splitter: Callable[[], Splitter]
     sink: AudioSink
+    ahead: bool = True
+    """Whether phrases are synthesised before the reply is committed."""
 
 
 class ReplyObserver(Protocol):
@@ -179,6 +181,8 @@ class Reply:
                 text = await phrases.get()
             except ChannelClosed:
                 break
+            if not voice.ahead:
+                await self.committed.wait()
             cost_s = voice.costs.synth_base_s + voice.costs.synth_per_char_s * len(text)
             before_s = voice.synthesizer_worker.busy_s
             phrase = await voice.synthesizer_worker.run(voice.synthesizer.synthesize, text, cost=cost_s)

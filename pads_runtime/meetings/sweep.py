@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -168,7 +169,11 @@ def _computed(sweep: Sweep, left: Sequence[Job], settings: PadsSettings) -> Iter
     if sweep.scheduler is None:
         # No dashboard: nothing listens beside the cluster's own ports on this machine.
         cluster = LocalCluster(
-            n_workers=sweep.workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1", silence_logs=40
+            n_workers=sweep.workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            host="127.0.0.1",
+            silence_logs=logging.CRITICAL,
         )
         client = Client(cluster)
     else:
