@@ -1,7 +1,7 @@
 """Taking the agent's own voice out of the microphone: WebRTC's canceller (AEC3), and how much it takes.
 
 AEC3 models the way from loudspeaker to microphone, whose length it finds by itself within a few hundred ms, as long
-as the reference comes first: hence MARGIN_S.
+as the reference comes first. It does: a microphone's samples are timed by their arrival, at least one block late.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ..frames import FRAME_SAMPLES, SAMPLE_RATE, Samples
 EchoSetting = Literal["auto", "webrtc", "headset", "off"]
 EchoMode = Literal["webrtc", "headset", "off"]
 
-MARGIN_S = 0.005
-"""How much earlier than timed the reference is read, against errors in the devices' own account of their delay."""
 _HEADSETS = ("headset", "headphone", "earphone", "earbud", "airpods", "hands-free", "handsfree", "bluez")
 _AGENT_DB = -50.0
+_NOTHING_DB = -75.0
+"""Below this there is nothing in the microphone to take out, and its level says nothing."""
 _TAIL_FRAMES = 12
 """The echo of a room outlasts the voice by about this many frames."""
 _MEASURED = 500
@@ -79,7 +79,7 @@ class EchoMeter:
     def add(self, heard: Samples, played: Samples, out: Samples) -> None:
         """One frame, each int16 of the same shape."""
         self._active = _TAIL_FRAMES if level_db(played) > _AGENT_DB else max(0, self._active - 1)
-        if self._active:
+        if self._active and level_db(heard) > _NOTHING_DB:
             self._frames.append(level_db(heard) - level_db(out))
 
     @property

@@ -22,7 +22,7 @@ from ..clock import Clock
 from ..config import AudioSettings
 from ..errors import DeviceError
 from ..frames import FRAME_SAMPLES, SAMPLE_RATE, AudioFrame
-from .echo import MARGIN_S, EchoCanceller, choose_echo
+from .echo import EchoCanceller, choose_echo
 from .framing import FrameMaker
 from .live_sink import LiveSink
 from .live_source import LiveSource
@@ -35,7 +35,7 @@ from .status import AudioStatus
 from .timing import CallbackTimes, p99_ms
 from .watch import RESCAN_AFTER, Buffer, Line
 
-EARS_PERIOD_S = 0.005
+EARS_PERIOD_S = 0.01
 WATCH_PERIOD_S = 0.05
 THREADS_END_WITHIN_S = 2.0
 OnEvent = Callable[..., None]
@@ -184,7 +184,7 @@ class LiveAudio:
     def _without_echo(self, frame: AudioFrame) -> AudioFrame:
         if self._canceller is None:
             return frame
-        played = self._reference.take(frame.end_s + MARGIN_S, FRAME_SAMPLES)
+        played = self._reference.take(frame.end_s, FRAME_SAMPLES)
         return replace(frame, samples=self._canceller.process(frame.samples, played))
 
     # ------------------------------------------------------------ the watching thread
@@ -302,13 +302,14 @@ class LiveAudio:
             self._say(kind, fields)
 
     def _tell_losses(self) -> None:
-        status = self.status()
-        if status.input_overruns > self._told_overruns:
-            self._told_overruns = status.input_overruns
-            self._tell("audio_overrun", count=status.input_overruns)
-        if status.output_underruns > self._told_underruns:
-            self._told_underruns = status.output_underruns
-            self._tell("audio_underrun", count=status.output_underruns)
+        overruns = self._overruns_before + self._microphone.overruns
+        underruns = self._underruns_before + self._player.underruns
+        if overruns > self._told_overruns:
+            self._told_overruns = overruns
+            self._tell("audio_overrun", count=overruns)
+        if underruns > self._told_underruns:
+            self._told_underruns = underruns
+            self._tell("audio_underrun", count=underruns)
 
     def _tell(self, kind: str, **fields: Any) -> None:
         loop = self._loop

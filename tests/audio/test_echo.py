@@ -87,6 +87,13 @@ def test_a_user_who_talks_over_the_agent_for_a_while_hardly_moves_the_meter() ->
     assert meter.reduction_db == pytest.approx(20.0, abs=0.1)
 
 
+def test_where_the_microphone_hears_nothing_there_is_no_figure() -> None:
+    meter = EchoMeter()
+    for _ in range(200):
+        meter.add(constant(0), constant(9000), constant(3))
+    assert meter.reduction_db is None
+
+
 def test_levels_are_in_db_of_full_scale() -> None:
     assert level_db(constant(32767)) == pytest.approx(0.0, abs=0.01)
     assert level_db(constant(3277)) == pytest.approx(-20.0, abs=0.01)
