@@ -94,7 +94,7 @@ class AmiCorpus:
                 f"meeting '{name}' has no words in '{self.path}'; it has {', '.join(self.meetings[:5])} ..."
             )
         files = self._words[name]
-        return Meeting(name, {speaker: _elements(self._files[f](), f) for speaker, f in files.items()})
+        return Meeting(name, {speaker: parse_words(self._files[f](), f) for speaker, f in files.items()})
 
     def people(self) -> dict[str, dict[str, Person]]:
         """By meeting and speaker's letter; empty where ``meetings.xml`` is absent. Raises DataError if it is no XML."""
@@ -147,7 +147,8 @@ def _bytes(file: Path) -> bytes:
         raise DataError(f"'{file}' cannot be read: {exc.strerror}") from None
 
 
-def _elements(raw: bytes, name: str) -> tuple[Element, ...]:
+def parse_words(raw: bytes, name: str) -> tuple[Element, ...]:
+    """The elements of one words file in its order. Raises DataError, naming it, if it is none."""
     return tuple(element for node in _parsed(raw, name) if (element := _element(node, name)) is not None)
 
 
@@ -168,4 +169,5 @@ def _parsed(raw: bytes, name: str) -> ET.Element:
     try:
         return ET.fromstring(raw)
     except ET.ParseError as exc:
-        raise DataError(f"'{name}' is no NXT file: {exc}") from None
+        what = "NXT file" if _PEOPLE.search(name) else "NXT words file"
+        raise DataError(f"'{name}' is no {what}: {exc}") from None

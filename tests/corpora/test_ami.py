@@ -74,7 +74,8 @@ def test_without_the_list_of_meetings_nobody_is_known(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("", "no NXT file"), ("<root><w", "no NXT file"), ('<r><w starttime="x"/></r>', "no NXT words")]
+    ("text", "told"),
+    [("", "no NXT words file"), ("<root><w", "no NXT words file"), ('<r><w starttime="x"/></r>', "no NXT words")],
 )
 def test_a_damaged_words_file_is_an_error_by_name(tmp_path: Path, text: str, told: str) -> None:
     corpus = AmiCorpus(packed(tmp_path, "folder", {"pack/words/ES1a.A.words.xml": text}))

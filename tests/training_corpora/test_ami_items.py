@@ -68,7 +68,7 @@ def test_what_is_no_ami_package_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no words/"):
         read_words(tmp_path)
     (tmp_path / "broken.tar.xz").write_bytes(b"no archive")
-    with pytest.raises(DataError, match="cannot be read as a tar archive"):
+    with pytest.raises(DataError, match="cannot be unpacked"):
         read_words(tmp_path / "broken.tar.xz")
     with tarfile.open(tmp_path / "bad.tar", "w") as archive:
         member = tarfile.TarInfo("words/ES2002a.A.words.xml")

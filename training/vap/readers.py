@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import csv
-import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import soundfile
 from bench.turn_end.activity import STEP_S, spans
 from bench.turn_end.corpora import Talk, mixed_talks, two_channel_talks
 from pads_runtime.audio.files import read_audio
+from pads_runtime.corpora.ami import AmiCorpus, Element, Person, parse_words
 from pads_runtime.errors import DataError
 from pads_runtime.frames import SAMPLE_RATE, Samples
 
@@ -64,54 +65,40 @@ def _in(folder: Path) -> list[Recording]:
 
 def ami_meetings(folder: Path) -> list[Recording]:
     """Meetings of AMI's own layout that have audio; those without are passed over."""
-    people = _ami_people(folder / "corpusResources" / "meetings.xml")
-    words: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for path in sorted((folder / "words").glob("*.words.xml")):
-        meeting, speaker = path.name.split(".")[:2]
-        words.setdefault(meeting, {})[speaker] = ami_words(path)
+    corpus = AmiCorpus(folder)
+    people = corpus.people()
     found = []
-    for meeting, speakers in words.items():
-        heard, mixed = _ami_audio(folder, meeting, list(speakers), people.get(meeting, {}))
+    for name in corpus.meetings:
+        known = people.get(name, {})
+        speakers = {speaker: _timed(elements) for speaker, elements in corpus.meeting(name).elements.items()}
+        heard, mixed = _ami_audio(folder, name, list(speakers), known)
         if heard:
-            talk = _ami_talk(meeting, {name: speakers[name] for name in heard}, heard, mixed)
-            known = people.get(meeting, {})
-            found.append(Recording(talk, frozenset(known[n][0] if n in known else f"{meeting}/{n}" for n in heard)))
+            talk = _ami_talk(name, {speaker: speakers[speaker] for speaker in heard}, heard, mixed)
+            persons = frozenset(known[n].name if n in known else f"{name}/{n}" for n in heard)
+            found.append(Recording(talk, persons))
     return found
 
 
 def ami_words(path: Path) -> list[tuple[float, float]]:
     """Start and end of each timed word of one speaker, in seconds; punctuation and untimed words are left out."""
-    try:
-        root = ET.parse(path).getroot()
-    except ET.ParseError as exc:
-        raise DataError(f"'{path}' is no NXT words file: {exc}") from None
-    found = []
-    for word in root.iter("w"):
-        start, end = word.get("starttime"), word.get("endtime")
-        if start and end and word.get("punc") != "true" and float(end) > float(start):
-            found.append((float(start), float(end)))
-    return found
+    return _timed(parse_words(path.read_bytes(), path.name))
 
 
-def _ami_people(path: Path) -> dict[str, dict[str, tuple[str, str]]]:
-    """By meeting and speaker letter: the person's name in the corpus and the headset channel."""
-    if not path.is_file():
-        return {}
-    found: dict[str, dict[str, tuple[str, str]]] = {}
-    for meeting in ET.parse(path).getroot().iter("meeting"):
-        for speaker in meeting.iter("speaker"):
-            letter, person, channel = (speaker.get(key) or "" for key in ("nxt_agent", "global_name", "channel"))
-            found.setdefault(meeting.get("observation") or "", {})[letter] = (person, channel)
-    return found
+def _timed(elements: Sequence[Element]) -> list[tuple[float, float]]:
+    return [
+        (e.start_s, e.end_s)
+        for e in elements
+        if e.kind in ("w", "trunc") and e.start_s is not None and e.end_s is not None and e.end_s > e.start_s
+    ]
 
 
 def _ami_audio(
-    folder: Path, meeting: str, speakers: list[str], people: dict[str, tuple[str, str]]
+    folder: Path, meeting: str, speakers: list[str], people: Mapping[str, Person]
 ) -> tuple[dict[str, Samples], bool]:
     audio = folder / "amicorpus" / meeting / "audio"
     heard = {}
     for place, speaker in enumerate(speakers):
-        channel = people[speaker][1] if speaker in people else str(place)
+        channel = people[speaker].channel if speaker in people else str(place)
         path = audio / f"{meeting}.Headset-{channel}.wav"
         if path.is_file():
             heard[speaker] = read_audio(path)
