@@ -51,7 +51,7 @@ def application(folder: Path, access: Access, report: Callable[[str], None]) -> 
     app[_FOLDER], app[_HUB] = folder, Hub()
     for path in _PAGES:
         app.router.add_get(path, _static)
-    app.router.add_get("/events", _events)
+    app.router.add_get("/events", _events, allow_head=False)
     app.router.add_get("/runs/{name}/timeline.html", _timeline)
     app[_REPORT] = report
     app.cleanup_ctx.append(_feeding)

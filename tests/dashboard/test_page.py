@@ -81,16 +81,16 @@ async def test_the_ranges_can_be_chosen_with_the_keyboard_and_a_runs_timeline_op
         assert page.complaints == []
 
 
-async def test_a_browser_with_the_token_gets_in_and_the_address_does_not_keep_it(
+async def test_a_browser_with_the_token_gets_in_the_address_does_not_keep_it_and_a_lost_server_is_said(
     runs: Any, site: Callable[..., Any], browser: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "profile").mkdir()
-    token = "a-token-of-some-length"
-    async with site(runs.folder, Access("127.0.0.1", token)) as served, browser.chromium(tmp_path / "profile") as page:
-        await page.open(f"{served.url}?token={token}")
-        await page.until(
-            "document.getElementById('badge') && document.getElementById('badge').textContent == 'no talk'"
-        )
-        assert await page.js("location.href") == served.url
-        assert token not in await page.js("document.cookie")
-        assert page.complaints == []
+    token, badge = "a-token-of-some-length", "document.getElementById('badge').textContent"
+    async with browser.chromium(tmp_path / "profile") as page:
+        async with site(runs.folder, Access("127.0.0.1", token)) as served:
+            await page.open(f"{served.url}?token={token}")
+            await page.until(f"document.getElementById('badge') && {badge} == 'no talk'")
+            assert await page.js("location.href") == served.url
+            assert token not in await page.js("document.cookie")
+            assert page.complaints == []
+        await page.until(f"{badge} == 'connection lost'")

@@ -165,6 +165,11 @@ async def test_nothing_can_be_changed(runs: Any, site: Callable[..., Any], metho
         assert answer.status == 405
 
 
+async def test_the_stream_has_no_head(runs: Any, site: Callable[..., Any]) -> None:
+    async with site(runs.folder) as page, page.http.head(f"{page.url}events") as answer:
+        assert answer.status == 405
+
+
 async def test_the_stream_holds_the_talk_the_machine_and_the_runs(
     runs: Any, site: Callable[..., Any], talk_events: list[TraceEvent]
 ) -> None:
