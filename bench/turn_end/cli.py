@@ -87,6 +87,7 @@ def show(done: dict[str, Any], console: Console) -> None:
     _show_loop(done, console)
     for key in (
         "lead",
+        "rules",
         "reliability",
         "vap_phrases_auc_end_against_early",
         "cost",

@@ -16,7 +16,7 @@ from pads_runtime.turn.endpointing import confirm_after_s
 from pads_runtime.turn.smart_turn import SmartTurnPredictor
 from pads_runtime.turn.vap import VapPredictor
 
-from . import loop_rows, reliability, score
+from . import loop_rows, reliability, rules, score
 from .candidates import CANDIDATES, SHIPPED, Candidate, FoldHeads, Networks, Said, answers, moments, phrase_scores
 from .completeness import Labels, read_labels, require_all
 from .corpora import Talk, mixed_talks, phrases, two_channel_talks
@@ -25,6 +25,7 @@ from .metrics import auc
 from .policy import Scored, costs, grid, pareto
 from .share import Cost, measure_costs
 
+_DEFAULT = Candidate("default", "smart_turn", TurnSettings().predict_at_s, TurnSettings().sure)
 LABEL_SETS = ("next_speaker", "completeness")
 FOLDS = ROOT / "models" / "vap-turn.folds.npz"
 Say = Callable[[str], None]
@@ -65,10 +66,16 @@ def measure(asked: Asked, settings: PadsSettings, registry: Registry, say: Say) 
         found["lead"] = {name: score.lead(_speech(two, said["spokenwoz"][name])) for name in ("cut", "vap")}
         early = phrase_scores(phrases(asked.data / "vap_phrases"), smart_turn, vap)
         found["vap_phrases_auc_end_against_early"] = {name: round(auc(*kinds), 3) for name, kinds in early.items()}
+    cpu_s = spent.calls["smart_turn"].cpu_s
     return found | {
         "in_loop": [
             row for one in heard.values() for row in loop_rows.rows(one, LABEL_SETS, spent.calls, settings.turn)
         ],
+        "rules": {
+            f"{corpus}, {label_set}": rules.search(one.scored(_DEFAULT, label_set), settings.turn, cpu_s)
+            for corpus, one in heard.items()
+            for label_set in LABEL_SETS
+        },
         "reliability": _reliability(heard["spokenwoz"]),
         "cost": {name: cost.as_ms() for name, cost in spent.calls.items()},
         "cpu_share": spent.shares,

@@ -17,6 +17,7 @@ from bench.turn_end.loop import Heard, Part, Quiet, Tick, costs, fires_s, parts_
 from bench.turn_end.loop_rows import Listened, LoopMaterial, confirms_s
 from bench.turn_end.policy import Policy
 from bench.turn_end.reliability import bands, error, plot
+from bench.turn_end.rules import best, outcome, search
 from bench.turn_end.share import listen
 from pads_runtime.config import PadsSettings, TurnSettings
 from pads_runtime.frames import Samples, TurnEndPredicted
@@ -111,6 +112,27 @@ def test_a_candidate_is_counted_and_scored_at_its_own_moments_until_it_is_sure()
     assert material.asked_per_minute(keen) == pytest.approx(0.5)  # two microphones of a minute, one question
     assert material.asked_per_minute(patient) == pytest.approx(1.0)
     assert material.said_at("vap", "next_speaker", 0.3) == [(0.1, True)]
+
+
+def test_a_rule_is_chosen_on_other_talks_than_it_is_scored_on() -> None:
+    turn = TurnSettings(confirm_min_s=0.7, confirm_max_s=1.8, sure=0.8, unsure=0.2)
+
+    def talk(name: str, hold_s: float) -> list[Heard]:
+        unsure = ((0.2, 0.0),)
+        hold = [Heard(name, True, (Part(0.0, hold_s, unsure),))]
+        return [*hold, Heard(name, False, (Part(0.0, FOREVER, unsure),))]
+
+    spans = [*talk("quick", 1.1), *talk("slow", 1.9)]
+    waits = [outcome(spans, (0.7, longest, 0.8, 0.2), turn, 0.0) for longest in (1.2, 1.8, 2.0)]
+    assert [one.over([0, 1]) for one in waits] == [(0.5, 1.2), (0.5, 1.8), (0.0, 2.0)]
+    assert best(waits, [0]).rule[1] == 1.2
+    assert best(waits, [1]).rule[1] == 2.0
+    found = search(spans, turn, 0.0)
+    assert found["as_set"] == {"cut": 1, "holds": 2, "latency_ms": 1800.0}
+    assert found["best_on_the_same_talks"]["cut"] == 0
+    assert found["best_on_the_same_talks"]["confirm_max_s"] == 2.0
+    # quick is scored under slow's rule (2.0 s), slow under quick's (1.2 s), which cuts it off
+    assert found["best_on_the_other_talks"] == {"cut": 1, "holds": 2, "latency_ms": 1600.0}
 
 
 class Counting:
