@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,8 @@ def with_lora(model: Any, plan: Plan) -> Any:
         r=plan.rank, lora_alpha=plan.alpha, lora_dropout=0.0, target_modules=list(MODULES), task_type="CAUSAL_LM"
     )
     try:
-        return get_peft_model(model, config)
+        with _quiet():
+            return get_peft_model(model, config)
     except ValueError as exc:
         raise ModelError(f"no low-rank companions for a {type(model).__name__}: {_one_line(exc)}") from None
 
@@ -37,7 +41,8 @@ def merged(model: Any, adapter: Path) -> Any:
     if not (adapter / "adapter_config.json").is_file():
         raise InputError(f"'{adapter}' is no adapter (adapter_config.json is missing); train one with layerskip first")
     try:
-        return PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
+        with _quiet():
+            return PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()
     except (RuntimeError, ValueError, KeyError, OSError) as exc:
         raise ModelError(f"adapter '{adapter}' does not fit this model: {_one_line(exc)}") from None
 
@@ -50,6 +55,14 @@ def origin(adapter: Path) -> dict[str, Any]:
     except ValueError:
         raise InputError(f"'{path}' is not JSON; train again or remove it") from None
     return dict(found)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what one library has to tell the other about its next version."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
 
 
 def _one_line(exc: BaseException) -> str:
