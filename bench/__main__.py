@@ -6,45 +6,32 @@ setting, 1 for anything else that fails, 130 when stopped by Ctrl-C.
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from pads_runtime import assemble
-from pads_runtime.config import ROOT, PadsSettings, load
+from pads_runtime.config import load
 from pads_runtime.errors import PadsError
 from pads_runtime.models import Registry
 from pads_runtime.process import Termination
 
-from .harness.run import recorded
-from .report import Measurement, Report
+from . import commands
+from .console import AMI, Ami, Json, Set
+from .console import record as _record
+from .console import say as _say
+from .report import Measurement
 
 app = typer.Typer(help="Measure PADS on this machine.", no_args_is_help=True, add_completion=False)
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout; progress on stderr.")]
 Runs = Annotated[int, typer.Option("--runs", min=1, max=10_000, help="Kept runs per stage.")]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. engine.threads=1; may be repeated."),
-]
 Translator = Annotated[
     Path | None, typer.Option("--translator", help="Translators of the exits; without it the ones in models/.")
 ]
-Ami = Annotated[Path, typer.Option("--ami", help="AMI's manual annotations: folder or archive with words/*.words.xml.")]
-Switchboard = Annotated[
-    Path | None, typer.Option("--switchboard", help="Word times of Switchboard: words.tsv.xz or its folder.")
-]
-With1B = Annotated[
-    bool, typer.Option("--with-1b", help="Measure a model of 1B, random weights; 700 MB of disk for the time.")
-]
-SWITCHBOARD = ROOT.parent / "shared" / "data" / "switchboard_timed"
-RunsDir = Annotated[Path, typer.Option("--runs", help="Folder of run records.")]
-AMI = ROOT.parent / "shared" / "data" / "ami_nxt" / "ami_manual_nxt.tar.xz"
+
+
+commands.register(app)
 
 
 @app.callback()
@@ -134,31 +121,6 @@ def engine(
 
 
 @app.command()
-def pauses(
-    ami: Ami = AMI,
-    as_json: Json = False,
-    switchboard: Switchboard = None,
-    with_1b: With1B = False,
-    overrides: Set = None,
-) -> None:
-    """How long people pause, and the share of pauses that one deep step of a model fits into."""
-    from . import pause_bench as bench
-
-    settings, registry = load(None, overrides or []), Registry.load()
-    engine = settings.engine
-    path = registry.resolve(engine.model)
-    asked = bench.Asked(ami, switchboard, path, Path(engine.model).stem, engine.threads, settings.vad.pause_s, with_1b)
-    detail: dict[str, Any] = {}
-
-    def measure() -> list[Measurement]:
-        rows, found = bench.measure(asked, _say)
-        detail.update(found)
-        return rows
-
-    _record("pauses", settings, registry, as_json, measure, detail=detail)
-
-
-@app.command()
 def acceptance(
     as_json: Json = False,
     overrides: Set = None,
@@ -238,99 +200,6 @@ def latency(
         return rows
 
     _record("latency", settings, registry, as_json, measure, {"ttft_ms": "pads_post_confirm_ttft_ms"}, detail)
-
-
-@app.command()
-def gonogo(
-    as_json: Json = False,
-    only: Annotated[
-        str, typer.Option("--only", help="Tests, by commas: bandwidth, pauses, acceptance, thermal, memory.")
-    ] = "",
-    ami: Ami = AMI,
-    switchboard: Switchboard = SWITCHBOARD,
-    with_1b: With1B = False,
-    soak: Annotated[float, typer.Option(min=4, max=7200, help="Seconds of decoding for the thermal test.")] = 30.0,
-    memory_budget: Annotated[
-        float | None, typer.Option(min=1, help="MB that a talk may take; default: what is free, less 1000.")
-    ] = None,
-    runs: RunsDir = Path("runs"),
-    overrides: Set = None,
-) -> None:
-    """Whether this machine is fit: five tests, each GO, NO-GO or NOT MEASURED, with reasons."""
-    from .gonogo import run as bench
-
-    settings, registry = load(None, overrides or []), Registry.load()
-    calls = tuple(overrides or [])
-    tests = tuple(name for name in only.split(",") if name)
-    has_calls = switchboard is not None and switchboard.exists()
-    there = switchboard if has_calls or switchboard != SWITCHBOARD else None
-    asked = bench.Asked(tests, ami, there, with_1b, soak, memory_budget, runs, calls)
-    detail: dict[str, Any] = {}
-
-    def measure() -> list[Measurement]:
-        rows, found = bench.measure(asked, settings, registry, _say)
-        detail.update(found)
-        return rows
-
-    _record("gonogo", settings, registry, as_json, measure, detail=detail)
-    if not as_json:
-        bench.show(detail, Console())
-
-
-@app.command("report")
-def report_page(
-    runs: RunsDir = Path("runs"),
-    out: Annotated[Path, typer.Option("-o", "--out", help="Where the page goes.")] = Path("bench-report.html"),
-) -> None:
-    """One page of all run records: tables and plots, every number with its tag and its run."""
-    from .page import write
-    from .records.evidence import load_evidence
-    from .records.read import read_runs
-
-    replaced = {name: str(kept["superseded_by"]) for name, kept in load_evidence().items() if "superseded_by" in kept}
-    write(out, read_runs(runs), runs, replaced)
-    print(out)
-
-
-@app.command()
-def cite(
-    run: Annotated[str, typer.Argument(help="The run's name, or the path of its folder.")],
-    runs: RunsDir = Path("runs"),
-    supersedes: Annotated[str | None, typer.Option(help="A cited run whose figures this one replaces.")] = None,
-) -> None:
-    """Copy what matters of a run into bench/evidence, so that a document may name it."""
-    from .records.evidence import cite as copy
-    from .records.evidence import load_evidence
-
-    path = copy(Path(run) if Path(run).is_dir() else runs / run, supersedes)
-    load_evidence(path.parent)
-    print(path)
-
-
-def _record(
-    name: str,
-    settings: PadsSettings,
-    registry: Registry,
-    as_json: bool,
-    measure: Callable[[], list[Measurement]],
-    named: Mapping[str, str] | None = None,
-    detail: dict[str, Any] | None = None,
-) -> None:
-    """``named`` says which rows are the figures that every record has; see ``bench.harness.essentials``."""
-    done, path = recorded(name, settings, assemble.model_hashes(settings, registry), measure, named, detail)
-    _print(done, as_json)
-    _say(f"record: {path}")
-
-
-def _print(done: Report, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(done.as_json(), ensure_ascii=False))
-    else:
-        done.show(Console())
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> None:

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..turn_end.metrics import REPEATS, interval
+from ..bootstrap import RESAMPLES, ratios, resample_counts
+from ..bootstrap import interval as middle
 
 T = TypeVar("T")
 Pair = tuple[float, float]
@@ -42,7 +43,7 @@ def normal_interval(values: Sequence[float]) -> Interval | None:
     return Interval(mean, mean - half, mean + half, f"normal approximation of the mean, 95 %, {len(values)} runs")
 
 
-def cluster_interval(clusters: Mapping[str, Sequence[Pair]], repeats: int = REPEATS) -> Interval:
+def cluster_interval(clusters: Mapping[str, Sequence[Pair]], draws: int = RESAMPLES) -> Interval:
     """Total of the candidate over that of the baseline, with a bootstrap over whole clusters drawn with replacement.
 
     What belongs together (one prompt, one talk) is one cluster, so that its likeness does not pass for certainty.
@@ -51,14 +52,10 @@ def cluster_interval(clusters: Mapping[str, Sequence[Pair]], repeats: int = REPE
     sums = np.array([np.sum(np.asarray(pairs, float), axis=0) for pairs in clusters.values() if len(pairs)])
     if not len(sums) or sums[:, 0].sum() <= 0:
         raise ValueError("a ratio needs pairs whose baseline is not nothing")
-
-    def ratio(weights: Any) -> float:
-        base, candidate = weights @ sums
-        return float(candidate / base) if base > 0 else math.nan
-
-    low, high = interval(ratio, len(sums), repeats)
-    method = f"cluster bootstrap of the ratio of sums, 95 %, {len(sums)} clusters, {repeats} draws"
-    return Interval(ratio(np.ones(len(sums))), low, high, method)
+    base, candidate = sums[:, 0], sums[:, 1]
+    low, high = middle(ratios(resample_counts(len(sums), draws), candidate, base)) or (math.nan, math.nan)
+    method = f"cluster bootstrap of the ratio of sums, 95 %, {len(sums)} clusters, {draws} draws"
+    return Interval(float(candidate.sum() / base.sum()), low, high, method)
 
 
 def interleaved(
