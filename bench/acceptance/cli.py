@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.engine import translators_of
-from bench.report import report
+from bench.harness.run import Harness
+from bench.report import measurement, report
 from pads_runtime import assemble
 from pads_runtime.config import PadsSettings
 from pads_runtime.errors import InputError, UsageError
@@ -39,6 +40,7 @@ def run(
     asked = replace(asked, models={Path(path).stem: path, **asked.models}, translators=translators_of(path, translator))
     models = assemble.model_hashes(settings, registry) | {name: _sha256(p) for name, p in asked.models.items()}
     with RunRecord.begin("bench-acceptance", "benchmark: acceptance", settings, models, command_line()) as record:
+        harness = Harness()
         done = report("acceptance", [], ["python", "-m", "bench", *sys.argv[1:]]).as_json()
         del done["measurements"]
         done |= {"models": {name: models[name] for name in asked.models}}
@@ -47,6 +49,8 @@ def run(
             record.metrics(**row)
             del row["by_item"]
         record.metrics(**{key: done[key] for key in done if key not in ("rows", "agreement")})
+        shares = [row["acceptance"][0] for row in done["rows"] if row["acceptance"][0] is not None]
+        harness.close(record, done, [measurement("acceptance", [max(shares)])] if shares else [], timed=False)
     if as_json:
         print(json.dumps(done, ensure_ascii=False))
     else:

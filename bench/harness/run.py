@@ -47,12 +47,25 @@ class Harness:
     def __init__(self) -> None:
         self._watch, self._meter = Watch(), EnergyMeter()
 
-    def finish(self, rows: Sequence[Measurement] = (), named: Mapping[str, str] | None = None) -> Finish:
-        """``named`` says which rows the essentials are, where they are called otherwise; see ``essentials_of``."""
+    def finish(
+        self, rows: Sequence[Measurement] = (), named: Mapping[str, str] | None = None, timed: bool = True
+    ) -> Finish:
+        """``named`` says which rows the essentials are, where they are called otherwise; see ``essentials_of``.
+
+        What was counted and not ``timed`` is the same on a busy machine: its conditions are noted and break nothing.
+        """
         conditions = self._watch.conditions()
-        breaches = conditions.breaches()
+        breaches = conditions.breaches() if timed else ()
         essentials = essentials_of(rows, peak_rss_mb(), self._meter.spent(), named)
         return Finish(tag_for(is_target(), breaches), breaches, conditions, essentials)
+
+    def close(
+        self, record: RunRecord, done: dict[str, Any], rows: Sequence[Measurement] = (), timed: bool = True
+    ) -> None:
+        """For a benchmark with a report of its own: the protocol goes into the record, it and the tag into ``done``."""
+        finish = self.finish(rows, timed=timed)
+        done |= {"tag": finish.tag, "protocol": finish.as_json()}
+        record.metrics(protocol=finish.as_json())
 
 
 def tag_for(target: bool, breaches: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.engine import translators_of
+from bench.harness.run import Harness
 from bench.report import report
 from pads_runtime import assemble
 from pads_runtime.config import PadsSettings
@@ -57,6 +58,7 @@ def run(
     )
     models = assemble.model_hashes(settings, registry)
     with RunRecord.begin("bench-policies", "benchmark: policies", settings, models, command_line()) as record:
+        harness = Harness()
         done = report("policies", [], ["python", "-m", "bench", *sys.argv[1:]]).as_json()
         del done["measurements"]
         done |= measure(settings.engine, asked, say) | {"record": record.path.name}
@@ -67,6 +69,7 @@ def run(
             for row in done[key]:
                 record.metrics(table=key, **row)
         record.metrics(**{key: done[key] for key in done if key not in tables})
+        harness.close(record, done)
     if as_json:
         print(json.dumps(done, ensure_ascii=False))
     else:

@@ -20,7 +20,7 @@ from pads_runtime.runs import TARGET_PRODUCT
 from .read import SUPERSEDED, Run, read_run
 
 EVIDENCE = ROOT / "bench" / "evidence"
-_NOT_KEPT = ("pid", "user", "agent", "text", "prompt", "response")
+_NOT_KEPT = ("pid", "user", "agent", "text", "prompt", "response", "by_item")
 """What people said in a corpus is not ours to hand on."""
 MOST_BYTES = 60_000
 _LONGEST_TEXT = 300

@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.harness.run import Harness
 from bench.report import report
 from pads_runtime import assemble
 from pads_runtime.config import PadsSettings
@@ -50,12 +51,14 @@ def run(asked: Asked, settings: PadsSettings, registry: Registry, as_json: bool,
         for file in registry.entry(name).files:
             models[f"{name}/{file.name}"] = file.sha256 or "not pinned"
     with RunRecord.begin("bench-turn_end", "benchmark: turn_end", settings, models, command_line()) as record:
+        harness = Harness()
         done = report("turn_end", [], ["python", "-m", "bench", *sys.argv[1:]]).as_json()
         del done["measurements"]
         done |= measure(asked, settings, registry, say) | {"record": record.path.name}
         for row in [*done["rows"], *done["in_loop"]]:
             record.metrics(**row)
         record.metrics(**{key: done[key] for key in done if key not in ("rows", "in_loop")})
+        harness.close(record, done)
         for labels, found in done["reliability"].items():
             tables = {source: told["bands"] for source, told in found.items()}
             title = f"Reliability of p_end, 0.2 s into the silence, telephone, {labels.replace('_', ' ')}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,8 @@ from bench.harness.essentials import NAMES, Essentials, essentials_of
 from bench.harness.intervals import cluster_interval, interleaved, normal_interval
 from bench.harness.run import Harness, tag_for
 from bench.report import comparison, measurement
+from pads_runtime.config import load
+from pads_runtime.runs import RunRecord
 
 FINE = Conditions(("performance",), True, 0.1, 0.05, 0.0, 10.0)
 
@@ -137,6 +141,16 @@ def test_the_harness_ends_with_a_tag_conditions_and_essentials() -> None:
     plain = Harness().finish([measurement("ttft", [1.0])]).as_json()
     assert set(plain) == {"tag", "breaches", "conditions", "essentials"}
     assert plain["essentials"]["peak_rss_mb"] > 10
+
+
+def test_a_benchmark_with_its_own_report_gets_tag_and_protocol_into_report_and_record(tmp_path: Path) -> None:
+    with RunRecord.begin("x", "", load(None, [f"run.dir={tmp_path}"]), {}, ["x"]) as record:
+        done: dict[str, Any] = {"rows": []}
+        Harness().close(record, done, timed=False)
+    assert done["tag"].startswith("MEASURED")
+    assert done["protocol"]["breaches"] == []
+    (line,) = (record.path / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(line)["protocol"]["tag"] == done["tag"]
 
 
 def test_an_interval_names_its_method() -> None:
