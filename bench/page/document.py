@@ -50,9 +50,10 @@ class Tags:
         look = "fine" if kind in (TARGET, DEV_HOST) else "gone" if kind == SUPERSEDED else ""
         return Cell(tag("span", esc(kind), class_=f"tag {look}".strip()), markup=True)
 
-    def link(self, run: Run) -> Cell:
-        """The run's name, leading to its folder."""
-        return Cell(tag("a", esc(run.name), href=self._links[run.name]), markup=True)
+    def link(self, run: Run, whole: bool = False) -> Cell:
+        """The run's time, or its whole name, leading to its folder."""
+        shown = run.name if whole else run.name.partition("-")[0]
+        return Cell(tag("a", esc(shown), href=self._links[run.name], title=run.name), markup=True)
 
     def href(self, run: Run) -> str:
         """Where the run's folder is, as seen from the page."""
@@ -129,7 +130,7 @@ def _how(run: Run, tags: Tags) -> str:
             value = essentials.get(key)
             told.append(f"{key} {figure(value)}" if value is not None else f"{key}: none ({notes.get(key, '?')})")
     text = tag("span", esc("; ".join(told) + " "), class_="dim")
-    return tag("p", text + tags.shown(run).text + " " + tags.link(run).text, class_="wide")
+    return tag("p", text + tags.shown(run).text + " " + tags.link(run, whole=True).text, class_="wide")
 
 
 def _measurements(run: Run, rows: Sequence[Mapping[str, Any]], tags: Tags) -> str:
@@ -197,7 +198,7 @@ def _all(runs: Sequence[Run], tags: Tags) -> str:
     rows = []
     for run in runs:
         texts = [str(run.manifest.get(key, "")) for key in ("began_utc", "status")]
-        rows.append([*map(Cell, texts), Cell(run.why), tags.shown(run), tags.link(run)])
+        rows.append([*map(Cell, texts), Cell(run.why), tags.shown(run), tags.link(run, whole=True)])
     headings = ("began", "status", "why no measurement", "tag", "run")
     return tag(
         "section", tag("h2", "all records") + table(headings, rows, "cut-off records are read as far as they go")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pads_runtime.timeline.svg import box, esc, line, num, tag, titled
 
 from ..records.read import TAGS
+from .tables import figure
 
 _NAMES, _WIDTH, _ROW, _TOP = 260.0, 860.0, 20.0, 22.0
 
@@ -39,7 +40,7 @@ def bars(rows: Sequence[Bar], unit: str, href: str) -> str:
         look = "bar" if kind in TAGS[:2] else "bar other"
         shapes = [box(_NAMES, y + 4, x(median) - _NAMES, _ROW - 9, look)]
         shapes.append(line(x(median), y + _ROW / 2, max(x(high), x(median)), y + _ROW / 2, "whisker"))
-        label = f"{median:.3g}"
+        label = figure(median)
         shapes.append(tag("text", esc(label), x=max(x(high), x(median)) + 5, y=y + 14, class_="small"))
         shapes.append(tag("text", esc(_short(name)), x=_NAMES - 8, y=y + 14, text_anchor="end", class_="small"))
         told = f"{name}: median {median:.4g} {unit}, 95 % under {high:.4g} {unit} [{kind}]"
