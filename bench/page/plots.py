@@ -60,7 +60,7 @@ def scatter(dots: Sequence[Dot], x_name: str, y_name: str) -> str:
     ]
     for part in (0.0, 0.5, 1.0):
         at_x, at_y = left + part * (width - left - 30), height - bottom - part * (height - bottom - 20)
-        label_x, label_y = esc(f"{most_x * part:.3g}"), esc(f"{most_y * part:.3g}")
+        label_x, label_y = esc(figure(most_x * part)), esc(figure(most_y * part))
         parts.append(tag("text", label_x, x=at_x, y=height - 18, text_anchor="middle", class_="small dim"))
         parts.append(tag("text", label_y, x=left - 6, y=at_y + 4, text_anchor="end", class_="small dim"))
     for x, y, told, plain, href in dots:
