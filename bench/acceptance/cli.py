@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from pads_runtime import assemble
 from pads_runtime.config import PadsSettings
 from pads_runtime.errors import InputError, UsageError
 from pads_runtime.models import Registry
+from pads_runtime.models.hashing import sha256_of
 from pads_runtime.runs import RunRecord, command_line
 
 from .run import Asked, measure
@@ -38,7 +38,7 @@ def run(
     """Measure everything, write one line of metrics per row, print tables or one JSON object."""
     path = registry.resolve(settings.engine.model)
     asked = replace(asked, models={Path(path).stem: path, **asked.models}, translators=translators_of(path, translator))
-    models = assemble.model_hashes(settings, registry) | {name: _sha256(p) for name, p in asked.models.items()}
+    models = assemble.model_hashes(settings, registry) | {name: sha256_of(p) for name, p in asked.models.items()}
     with RunRecord.begin("bench-acceptance", "benchmark: acceptance", settings, models, command_line()) as record:
         harness = Harness()
         done = report("acceptance", [], ["python", "-m", "bench", *sys.argv[1:]]).as_json()
@@ -110,8 +110,3 @@ def _cell(share: Sequence[float | None], torch: float | None) -> str:
     if share[0] is None:
         return "-"
     return f"{share[0]:.3f}" + (f" ({torch:.3f})" if torch is not None else "")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
