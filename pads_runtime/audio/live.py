@@ -207,6 +207,7 @@ class LiveAudio:
             if self._lines["output"].alive:
                 self._opened["output"].stream.restart()
                 self._player.interrupted()
+                self._lines["output"].opened(self._clock.now())  # nothing was heard of it yet, and need not be
 
     def _look_after(self, direction: Direction) -> None:
         line, now_s = self._lines[direction], self._clock.now()
