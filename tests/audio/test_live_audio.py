@@ -22,6 +22,8 @@ from pads_runtime.errors import DeviceError
 from pads_runtime.frames import AudioFrame
 
 RATE, VOICE_RATE = 16_000, 24_000
+CALM = AudioSettings(echo="off", dead_after_s=30.0)
+"""No device is lost in a test of something else, however busy the machine."""
 QUICK = AudioSettings(echo="off", dead_after_s=0.3)
 
 
@@ -32,7 +34,7 @@ def noise(count: int) -> np.ndarray:
 class Talk:
     """A LiveAudio whose frames and events are collected while the test drives the fake devices."""
 
-    def __init__(self, backend: FakeBackend, settings: AudioSettings = QUICK) -> None:
+    def __init__(self, backend: FakeBackend, settings: AudioSettings = CALM) -> None:
         self.backend = backend
         self.frames: list[AudioFrame] = []
         self.events: list[tuple[str, dict[str, Any]]] = []
@@ -135,7 +137,7 @@ async def test_a_speaker_with_a_deep_buffer_is_restarted_by_a_flush(talk: Callab
 
 
 async def test_a_silent_microphone_is_told_reopened_and_the_source_goes_on_meanwhile(talk: Callable[..., Talk]) -> None:
-    t = talk(FakeBackend())
+    t = talk(FakeBackend(), QUICK)
     first = t.backend.open_now("input")
     await asyncio.sleep(0.05)
     first.hear(noise(320))
@@ -165,7 +167,7 @@ async def test_a_silent_microphone_is_told_reopened_and_the_source_goes_on_meanw
 
 
 async def test_a_device_that_stays_away_is_looked_for_in_a_fresh_list(talk: Callable[..., Talk]) -> None:
-    t = talk(FakeBackend())
+    t = talk(FakeBackend(), QUICK)
     speaker = t.backend.open_now("output")
     t.backend.listed = (default(fact(0, "Built-in Speaker", outputs=2)),)
     t.backend.open_now("input").running = False
@@ -178,7 +180,7 @@ async def test_a_device_that_stays_away_is_looked_for_in_a_fresh_list(talk: Call
 
 
 async def test_a_speaker_lost_in_a_reply_counts_what_was_heard_and_the_talk_goes_on(talk: Callable[..., Talk]) -> None:
-    t = talk(FakeBackend())
+    t = talk(FakeBackend(), QUICK)
     t.live.sink.write(noise(24_000), t.clock.now())
     stream = t.backend.open_now("output")
     stream.play(100, delay_s=0.0)
@@ -219,7 +221,7 @@ class SlowModel:
 
 
 async def test_callbacks_return_while_a_model_computes_and_nothing_is_lost(talk: Callable[..., Talk]) -> None:
-    t = talk(FakeBackend(), AudioSettings(echo="off"))
+    t = talk(FakeBackend())
     t.live._canceller = model = SlowModel()  # type: ignore[assignment]
     await asyncio.sleep(0.05)
     said = noise(16_000)
@@ -235,7 +237,7 @@ async def test_callbacks_return_while_a_model_computes_and_nothing_is_lost(talk:
 
 
 async def test_the_age_of_a_frame_is_bounded_when_the_event_loop_stands_still(talk: Callable[..., Talk]) -> None:
-    t = talk(FakeBackend(), QUICK.model_copy(update={"queue_frames": 10, "dead_after_s": 5.0}))
+    t = talk(FakeBackend(), CALM.model_copy(update={"queue_frames": 10}))
     await asyncio.sleep(0.05)
     for _ in range(40):
         t.backend.open_now("input").hear(noise(320))
