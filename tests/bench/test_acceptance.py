@@ -171,7 +171,7 @@ def test_a_missing_corpus_ends_with_one_line(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench", name, "--ami", str(tmp_path / "none"), "--set", f"run.dir={tmp_path}"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=100)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("FATAL: AMI: ")
+    assert done.stderr.splitlines()[-1].startswith("FATAL: AMI corpus ")
     assert done.stdout == ""
 
 
