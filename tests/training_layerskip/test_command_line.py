@@ -37,7 +37,7 @@ def test_without_torch_it_says_how_to_get_it(tmp_path: Path, dailydialog: Path, 
     ("arguments", "code", "told"),
     [
         (("--data", "nowhere", "--ami", "AMI"), 1, "FATAL: DailyDialog: 'nowhere/dailydialog.tsv.gz' not found"),
-        (("--ami", "nowhere"), 1, "FATAL: AMI: 'nowhere' not found; give the corpus's own package"),
+        (("--ami", "nowhere"), 1, "FATAL: AMI corpus 'nowhere' not found; give the corpus's own package"),
         (("--ami", "AMI", "--ami-exclude-meetings", "EN2001a,ES202b"), 1, "FATAL: --ami-exclude-meetings: 'ES202b' is"),
         (("--exits", "six"), 2, "FATAL: --exits six: give layer numbers"),
         (("--dtype", "int8"), 2, "FATAL: --dtype int8: give auto"),
