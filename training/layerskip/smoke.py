@@ -24,7 +24,7 @@ from .plan import Plan
 from .run import Job, run
 
 QUESTION = "What is the capital of France"
-PLAN = Plan(steps=3, sequence=128, batch=1, accumulate=1, rank=4, warmup=0)
+PLAN = Plan(steps=3, sequence=128, batch=1, accumulate=1, rank=4, warmup=0, learning_rate=1e-4)
 EVERY = 25
 """Of the corpora's dialogues each so-many-th is read into tokens."""
 _DRAFTED = 2
