@@ -136,7 +136,7 @@ def _tags(block: _Block, evidence: Mapping[str, Mapping[str, Any]], need_runs: b
         if any(other in inside for other in TAGS):
             yield Fault(line, f"[{kind} ...] holds a second tag; a number carries exactly one")
         named = _RUN.findall(inside)
-        if need_runs and block.kind != "heading" and not named and not _RUN.search(text):
+        if need_runs and not named and not _RUN.search(text):
             yield Fault(line, f"[{kind}] names no run")
         for run in named:
             yield from (Fault(line, told) for told in _against(kind, run, evidence.get(run)))

@@ -73,6 +73,7 @@ def test_a_tag_covers_its_block_its_table_or_its_section(text: str) -> None:
         (f"- 1 ms {DEV}\n- 2 ms", ["'2 ms' carries no tag"]),
         ("Fetches much. <!-- given: 200 MB -->", ["given '200 MB' stands nowhere"]),
         ("It takes 1 ms. [MEASURED dev-host]", ["[MEASURED dev-host] names no run"]),
+        ("## Figures [MEASURED dev-host]\n\n1 ms", ["[MEASURED dev-host] names no run"]),
         (f"It takes 1 ms. [MEASURED dev-host, EXTRAPOLATED: `{RUN}`]", ["second tag"]),
         ("1 ms [DESCRIPTIVE: run `20990101T000000Z-bench-none`]", ["no evidence of run 20990101T000000Z-bench-none"]),
         (f"1 ms [MEASURED target: run `{RUN}`]", ["was not made on the target"]),
