@@ -85,7 +85,9 @@ def gonogo(
 
 def report_page(
     runs: RunsDir = Path("runs"),
-    out: Annotated[Path, typer.Option("-o", "--out", help="Where the page goes.")] = Path("bench-report.html"),
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Where the page goes; default: report.html beside the records.")
+    ] = None,
 ) -> None:
     """One page of all run records: tables and plots, every number with its tag and its run."""
     from .page import write
@@ -93,8 +95,9 @@ def report_page(
     from .records.read import read_runs
 
     replaced = {name: str(kept["superseded_by"]) for name, kept in load_evidence().items() if "superseded_by" in kept}
-    write(out, read_runs(runs), runs, replaced)
-    print(out)
+    page = out or runs / "report.html"
+    write(page, read_runs(runs), runs, replaced)
+    print(page)
 
 
 def cite(
