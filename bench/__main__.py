@@ -58,6 +58,27 @@ def echo(as_json: Json = False, overrides: Set = None) -> None:
     _record("echo", settings, registry, as_json, lambda: bench.measure(settings, _say))
 
 
+@app.command()
+def live(
+    as_json: Json = False,
+    turns: Annotated[int, typer.Option(min=1, max=1000, help="Questions, each asked with and without.")] = 20,
+    overrides: Set = None,
+) -> None:
+    """Mouth to ear: a real talk over virtual devices, measured from what is said and what is recorded there."""
+    from .live import run as bench
+
+    calls = [bench.SHORT, *(overrides or [])]
+    settings, registry = load("talk", calls), Registry.load()
+    detail: dict[str, Any] = {}
+
+    def measure() -> list[Measurement]:
+        rows, found = bench.measure(turns, settings, calls, registry, _say)
+        detail.update(found)
+        return rows
+
+    _record("live", settings, registry, as_json, measure, {"ttft_ms": "post_confirm_ttft_on"}, detail)
+
+
 @app.command("long_talk")
 def long_talk(
     as_json: Json = False,
