@@ -17,23 +17,19 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import Enum
-from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-import psutil
-
-from . import assemble, clock, timeline
+from . import assemble, clock
 from .audio.protocol import AudioSink, AudioSource
-from .audio.sink import write_conversation
 from .clock import Clock, LoopClock
 from .config import AudioSettings, PadsSettings, load_costs
 from .controls import Controls
 from .ending import Ending
 from .errors import ConfigError, PadsError
-from .frames import SAMPLE_RATE, TraceEvent
+from .live_page import PAGE_S, draw
+from .meter import Meter
 from .models import Registry
 from .process import peak_rss_mb
 from .recording import Recording
@@ -43,13 +39,11 @@ from .summary import summarise
 from .talks import Progress, Talk, also_logged, begin_record
 from .trace import Trace, stream
 from .view.keys import Command, keys, readable
-from .view.terminal import Look, Vitals
+from .view.terminal import Look
 from .view.views import LineView, ScreenView, View
 
 KEEP_EVENTS = 20_000
 """Events of the trace that stay in memory, for the page at the end; the file has all."""
-PAGE_S = 1200.0
-"""The page of a longer talk shows its last so many seconds."""
 
 
 class Audio(Protocol):
@@ -173,10 +167,12 @@ def _hold(settings: PadsSettings, record: RunRecord, models: _Models, outside: _
                 end_s = clock_.now()
                 audio.on_event = None  # what the devices do from here on is no part of the talk
                 audio.close()
-                with contextlib.suppress(PadsError):  # the talk's own error comes first
+                try:
                     figures.update(summarise(stream(record.trace_path), (), session.lags_s))
                     figures.update(audio=asdict(audio.status()))
-                    _draw(settings, record.path, figures, trace.events, sound, end_s)
+                    draw(settings, record.path, figures, trace.events, sound, end_s)
+                except PadsError as exc:  # the talk's own end, or its own error, comes first
+                    outside.progress(f"warning: {exc}")
 
     try:
         clock.run(main, virtual=False)
@@ -268,7 +264,7 @@ def _view(settings: PadsSettings, session: Session, beside: _Beside) -> View:
     match beside.outside.shown:
         case Shown.SCREEN:
             look = Look(settings.gate.theta_end, settings.gate.theta_deep, keys=_keys_here())
-            return ScreenView(beside.clock, look, _Meter(session, beside.audio).read)
+            return ScreenView(beside.clock, look, Meter(session, beside.audio.status).read)
         case Shown.LINES:
             return LineView(sys.stdout)
         case Shown.LINES_ON_STDERR:
@@ -302,76 +298,3 @@ def _keyboard(controls: Controls, view: View, beside: _Beside) -> Iterator[None]
 
     with keys(sys.stdin.fileno(), obey, controls.quit):
         yield
-
-
-class _Meter:
-    """Reads how machine and devices do, for the screen."""
-
-    def __init__(self, session: Session, audio: Audio) -> None:
-        self._session, self._audio = session, audio
-        self._process = psutil.Process()
-        self._read_s = float("-inf")
-        self._last = Vitals()
-        psutil.cpu_percent(None)
-
-    def read(self) -> Vitals:
-        """At most once a second anew; in the view's thread."""
-        now_s = time.monotonic()
-        if now_s - self._read_s < 1.0:
-            return self._last
-        self._read_s = now_s
-        status = self._audio.status()
-        gone = [
-            name
-            for name, alive in (("microphone", status.input_alive), ("loudspeaker", status.output_alive))
-            if not alive
-        ]
-        lags_s = self._session.lags_s
-        self._last = Vitals(
-            cpu_percent=psutil.cpu_percent(None),
-            rss_mb=self._process.memory_info().rss / 1e6,
-            overruns=status.input_overruns,
-            underruns=status.output_underruns,
-            frames_dropped=status.frames_lost + self._session.frames_dropped,
-            lag_ms=float(np.percentile(lags_s, 99)) * 1000 if lags_s else None,
-            devices=f"{status.input_device} > {status.output_device}",
-            trouble=f"no {' and no '.join(gone)}: trying again" if gone else "",
-        )
-        return self._last
-
-
-# ---------------------------------------------------------------- what is left
-
-
-def _draw(
-    settings: PadsSettings,
-    folder: Path,
-    figures: dict[str, Any],
-    events: list[TraceEvent],
-    sound: Recording,
-    end_s: float,
-) -> None:
-    """Write the page, and the sound if it was to be kept."""
-    kept = sound.sound(end_s)
-    if kept is not None:
-        write_conversation(folder / "conversation.wav", kept.user, kept.agent, SAMPLE_RATE)
-    from_s = max(0.0, end_s - PAGE_S)
-    page = {**figures, "theta_end": settings.gate.theta_end, "theta_deep": settings.gate.theta_deep}
-    page["wasted_tokens"] = figures["spec_wasted_tokens"]
-    title = folder.name if not from_s else f"{folder.name}, its last {PAGE_S / 60:.0f} minutes"
-    timeline.write(folder / "timeline.html", shifted(events, from_s), page, title, sound.levels(from_s, end_s))
-
-
-_TIMES = ("onset_s", "last_voiced_s", "audio_end_s")
-
-
-def shifted(events: list[TraceEvent], from_s: float) -> list[TraceEvent]:
-    """The events from ``from_s`` on, as if the talk had begun then."""
-    if from_s <= 0.0:
-        return events
-    later = []
-    for event in events:
-        if event.t_s >= from_s:
-            times = {key: event.fields[key] - from_s for key in _TIMES if isinstance(event.fields.get(key), float)}
-            later.append(replace(event, t_s=event.t_s - from_s, fields={**event.fields, **times}))
-    return later

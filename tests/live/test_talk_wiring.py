@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pads_runtime import assemble, live
+from pads_runtime import assemble, live, live_page
 from pads_runtime.audio.live import AudioStatus
 from pads_runtime.clock import Clock
 from pads_runtime.config import AudioSettings, PadsSettings, load
@@ -271,6 +271,6 @@ def test_virtual_time_is_refused() -> None:
 
 def test_the_page_of_a_long_talk_begins_where_its_last_minutes_do() -> None:
     events = [TraceEvent(float(t), "speech_started", {"onset_s": t - 0.5, "turn": 1}) for t in range(0, 100, 10)]
-    later = live.shifted(events, 75.0)
+    later = live_page.shifted(events, 75.0)
     assert [(event.t_s, event.fields["onset_s"]) for event in later] == [(5.0, 4.5), (15.0, 14.5)]
-    assert live.shifted(events, 0.0) == events
+    assert live_page.shifted(events, 0.0) == events
