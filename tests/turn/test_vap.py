@@ -8,7 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
+import soxr
 
+from pads_runtime.audio.files import read_audio
 from pads_runtime.errors import InputError, ModelCorrupt, ModelError, ModelMissing, PadsError
 from pads_runtime.frames import Samples
 from pads_runtime.models import Registry
@@ -191,3 +194,12 @@ def test_a_sure_answer_in_speech_ends_no_questions_and_one_in_a_pause_does(model
     assert predictor.wants(0.2)
     predictor.update(USER[16_000:32_000], AGENT[16_000:32_000], 2.0, 0.2)
     assert not predictor.wants(0.5)
+
+
+def test_telephone_audio_of_8_khz_is_heard_like_the_same_voice_at_16_khz(
+    predictor: VapPredictor, tmp_path: Path
+) -> None:
+    soundfile.write(tmp_path / "call.wav", soxr.resample(USER.astype(np.float64) / 32_768, 16_000, 8_000), 8_000)
+    narrow = read_audio(tmp_path / "call.wav")
+    assert len(narrow) == len(USER)
+    assert predictor.answer(narrow, NOTHING, 0.2)[0] == pytest.approx(predictor.answer(USER, NOTHING, 0.2)[0], abs=0.1)
