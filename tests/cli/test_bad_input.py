@@ -84,7 +84,7 @@ def test_the_right_channel_of_a_recording_that_has_one(pads: Pads, tmp_path: Pat
         (["frob"], "No such command 'frob'; see: pads --help"),
         (["demo", "--loud"], "No such option: --loud"),
         (["demo", "extra"], "unexpected extra argument"),
-        (["replay"], "Missing argument 'file'; see: pads replay --help"),
+        (["replay"], "give a recording, or --ami with the annotated corpus; see: pads replay --help"),
         (["demo", "--set", "gate.thetaend=0.5"], "unknown setting 'gate.thetaend'; did you mean 'gate.theta_end'?"),
         (["demo", "--set", "gate.theta_end=1.5"], "setting 'gate.theta_end' = 1.5"),
         (["demo", "--set", "gate.theta_end=high"], "setting 'gate.theta_end' = 'high'"),
