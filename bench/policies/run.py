@@ -225,6 +225,7 @@ def _generated(
                 found, deep = serving.replies(seen.told, name, threshold)
                 row |= {"threshold": threshold, "deep_fraction": round(deep, 4)}
                 rows.append(row | quality(seen.told, found, looker, score))
+                say(f"  {rows[-1]}")
     return rows
 
 
