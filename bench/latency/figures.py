@@ -109,18 +109,34 @@ def difference(candidate: StrategyFigures, base: StrategyFigures, wait: str) -> 
     return {"candidate": candidate.name, "base": base.name, "wait": wait, "n": len(known), **bounded(known, np.mean)}
 
 
-def same_replies(all_: Sequence[StrategyFigures]) -> list[str]:
-    """Where a strategy said something else than the first one did to the same words; empty is as it should be."""
-    if not all_:
-        return []
-    first = all_[0]
-    odd = []
+@dataclass(frozen=True, slots=True)
+class Replies:
+    """Whether strategies said the same: ``compared`` pairs of replies to the same words after the same history."""
+
+    compared: int
+    not_comparable: int
+    """Pairs after a false cut-off under either strategy: what was heard of a reply that was cut off depends on the
+    waiting, and stands in the history of all that follows in the talk."""
+    odd: tuple[str, ...]
+    """Those that differ; empty is as it should be."""
+
+
+def same_replies(all_: Sequence[StrategyFigures]) -> Replies:
+    """Every strategy's replies against the first one's."""
+    compared = apart = 0
+    odd: list[str] = []
     for other in all_[1:]:
-        for a, b in zip(first.turns, other.turns, strict=True):
-            if (a.user, a.agent) != (b.user, b.agent):
-                what = f"{b.user!r} -> {b.agent!r}, {first.name}: {a.user!r} -> {a.agent!r}"
-                odd.append(f"{other.name}, block {b.block} turn {b.turn}: {what}")
-    return odd
+        cut: set[int] = set()
+        for a, b in zip(all_[0].turns, other.turns, strict=True):
+            if a.false_cutoffs or b.false_cutoffs or a.user != b.user:
+                cut.add(a.block)
+            if a.block in cut:
+                apart += 1
+                continue
+            compared += 1
+            if a.agent != b.agent:
+                odd.append(f"{other.name}, block {b.block} turn {b.turn}: {b.agent!r}, {all_[0].name}: {a.agent!r}")
+    return Replies(compared, apart, tuple(odd))
 
 
 def pareto(all_: Sequence[StrategyFigures], wait: str = "dead_air_ms") -> list[str]:

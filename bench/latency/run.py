@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pads_runtime import assemble
@@ -61,7 +61,7 @@ def measure(
         "strategies": [s.as_json() for s in found],
         "differences": differences(found),
         "pareto": pareto(found),
-        "replies_that_differ": same_replies(found),
+        "replies": asdict(same_replies(found)),
     }
     if asked.real:
         main = [s for s in asked.strategies if s.name in MAIN]
@@ -69,7 +69,7 @@ def measure(
         by_name = {row["strategy"]: row for row in detail["strategies"]}
         detail["real_clock"] = [s.as_json() for s in real]
         detail["real_differences"] = differences(real)
-        detail["real_replies_that_differ"] = same_replies(real)
+        detail["real_replies"] = asdict(same_replies(real))
         detail["clocks_agree"] = {s.name: agreement(s.as_json(), by_name[s.name]) for s in real}
     detail["per_turn"] = [row for s in found for row in rows(s)]
     return _measurements(found, detail), detail
@@ -134,13 +134,7 @@ def _measurements(found: Sequence[StrategyFigures], detail: dict[str, Any]) -> l
         wasted = sum(turn.wasted_tokens for turn in strategy.turns)
         note = f"{len(strategy.turns)} turns; {strategy.cpu_s:.1f} s of processor time in all"
         made.append(measurement(f"{strategy.name}_wasted_tokens", [float(wasted)], "tokens", note=note))
-    odd = detail["replies_that_differ"]
-    share = 1.0 if not odd else 0.0
-    made.append(
-        measurement(
-            "replies_identical", [share], "share", at_least=1.0, note=odd[0] if odd else "across all strategies"
-        )
-    )
+    made.append(_identical(detail["replies"]))
     for name, waits in detail.get("clocks_agree", {}).items():
         for wait, found_ in waits.items():
             note = f"virtual {found_['virtual']} ms, real {found_['real']} ms"
@@ -148,3 +142,12 @@ def _measurements(found: Sequence[StrategyFigures], detail: dict[str, Any]) -> l
                 measurement(f"clock_off_{name}_{wait}", [abs(found_["off"])], "share", limit=AGREES_WITHIN, note=note)
             )
     return made
+
+
+def _identical(replies: Mapping[str, Any]) -> Measurement:
+    compared, odd = replies["compared"], replies["odd"]
+    if not compared:
+        return missing("replies_identical", "no two strategies answered the same words after the same history", "share")
+    note = f"{compared} pairs; {replies['not_comparable']} more after a cut-off, whose history depends on the waiting"
+    share = 1.0 - len(odd) / compared
+    return measurement("replies_identical", [share], "share", at_least=1.0, note=odd[0] if odd else note)

@@ -84,5 +84,9 @@ def turns(count: int, seed: int) -> list[Turn]:
 
 
 def blocks(items: Sequence[Turn], size: int) -> list[list[Turn]]:
-    """Talks of ``size`` turns, so that strategies can take turns on the machine."""
-    return [list(items[start : start + size]) for start in range(0, len(items), size)]
+    """Talks of ``size`` turns, so that strategies can take turns on the machine.
+
+    In each the long pauses come last: a turn that is cut off there changes the history of few others.
+    """
+    cut = (items[start : start + size] for start in range(0, len(items), size))
+    return [sorted(block, key=lambda turn: turn.pause_s) for block in cut]

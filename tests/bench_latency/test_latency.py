@@ -99,11 +99,24 @@ def test_the_front_holds_who_is_not_beaten_in_both() -> None:
 
 def test_replies_that_differ_are_named() -> None:
     one, other = strategy("pads", [1.0, 1.0]), strategy("sequential", [1.0, 1.0])
-    assert figures.same_replies([one, other]) == []
+    assert figures.same_replies([one, other]) == figures.Replies(2, 0, ())
     odd = StrategyFigures("odd", "", (one.turns[0], turn(1, agent="ho")), 1.0, None)
-    (line,) = figures.same_replies([one, odd])
+    (line,) = figures.same_replies([one, odd]).odd
     assert "odd" in line
     assert "'ho'" in line
+
+
+def test_replies_after_a_cut_off_are_not_compared() -> None:
+    plain = StrategyFigures("pads", "", tuple(turn(i) for i in range(3)), 1.0, None)
+    cut = (turn(0), turn(1, false_cutoffs=1, agent="h | hi"), turn(2, agent="ho"))
+    assert figures.same_replies([plain, StrategyFigures("odd", "", cut, 1.0, None)]) == figures.Replies(1, 2, ())
+
+
+def test_long_pauses_come_last_in_a_talk() -> None:
+    made = turns.turns(24, 7)
+    parts = turns.blocks(made, 6)
+    assert sorted(map(str, made)) == sorted(str(t) for part in parts for t in part)
+    assert all([t.pause_s for t in part] == sorted(t.pause_s for t in part) for part in parts)
 
 
 def test_the_clocks_are_compared_by_their_medians() -> None:
@@ -121,6 +134,6 @@ def test_the_main_strategies_say_the_same_and_only_the_waiting_differs() -> None
     settings = load("demo", ["engine.max_reply_tokens=12"])
     rows, detail = measure(asked, settings, Registry.load(), lambda line: None)
     named = {m.name: m for m in rows}
-    assert detail["replies_that_differ"] == []
+    assert detail["replies"]["odd"] == ()
     assert named["replies_identical"].within
     assert named["pads_dead_air_ms"].p50 <= named["sequential_dead_air_ms"].p50
