@@ -20,6 +20,7 @@ MODEL = "smollm2-135m-instruct"
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_the_chain_ends_with_a_spoken_reply_of_the_model_it_trained(
     dailydialog: Path, ami: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
