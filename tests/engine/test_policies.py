@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,7 +32,8 @@ def test_the_view_holds_probability_and_lead_of_the_likeliest_token() -> None:
 
 def test_two_equal_tokens_leave_no_lead() -> None:
     view = ExitView.of(logits(0.5, 0.5), p_deep=0.0)
-    assert (view.top, view.margin) == (pytest.approx(0.5), 0.0)
+    assert view.top == pytest.approx(0.5)
+    assert view.margin == 0.0
 
 
 @pytest.mark.parametrize("spoiled", [math.nan, math.inf])
@@ -60,7 +60,7 @@ def test_a_higher_threshold_never_lets_more_tokens_leave() -> None:
         assert len(left[0]) > len(left[10]) > len(left[-1])
 
 
-def test_the_act_policy_without_a_classifier_is_refused(tmp_path: Path) -> None:
+def test_the_act_policy_without_a_classifier_is_refused() -> None:
     class OfSomeModel:
         n_ctx_train = 2048
 
