@@ -27,6 +27,12 @@ _TAIL_FRAMES = 12
 """The echo of a room outlasts the voice by about this many frames."""
 _MEASURED = 500
 _ENOUGH = 50
+_LEARNT_DB = 10.0
+"""A frame that comes out so much softer was echo and nothing else."""
+_RELEARNS_FRAMES = 100
+"""After the loudspeaker has stumbled, its echo comes at another time; AEC3 finds it again within about so long."""
+_LOUDER_DB = 6.0
+_GAIN_UNKNOWN_DB = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +59,17 @@ class EchoCanceller:
     def __init__(self, make: Callable[[], Any] | None = None) -> None:
         self._native = (make or _webrtc)()
         self._meter = EchoMeter()
+        self._guard = EchoGuard()
 
     def process(self, heard: Samples, played: Samples) -> Samples:
         """``heard`` and ``played``: int16, FRAME_SAMPLES each, 16 kHz; returns the same shape."""
         out: Samples = self._native.process(heard, played)
         self._meter.add(heard, played, out)
-        return out
+        return out if self._guard.passes(heard, played, out) else np.zeros_like(out)
+
+    def disturbed(self) -> None:
+        """The loudspeaker stumbled, or the reference jumped: for a while the canceller cannot be trusted."""
+        self._guard.disturbed()
 
     @property
     def reduction_db(self) -> float | None:
@@ -86,6 +97,39 @@ class EchoMeter:
     def reduction_db(self) -> float | None:
         """In dB; None while there is too little to tell."""
         return float(np.median(self._frames)) if len(self._frames) >= _ENOUGH else None
+
+
+class EchoGuard:
+    """What passes while the canceller has lost the echo: only what is louder than the echo can be.
+
+    How loud that is, it learns from frames that were echo alone. While it knows nothing yet, only what is louder than
+    the agent itself passes.
+    """
+
+    def __init__(self) -> None:
+        self._played_db: deque[float] = deque(maxlen=_TAIL_FRAMES)
+        self._gains_db: deque[float] = deque(maxlen=_MEASURED)
+        self._left = 0
+
+    def disturbed(self) -> None:
+        """For the next frames in which the agent sounds."""
+        self._left = _RELEARNS_FRAMES
+
+    def passes(self, heard: Samples, played: Samples, out: Samples) -> bool:
+        """Whether one frame, each int16 of the same shape, may be heard."""
+        self._played_db.append(level_db(played))
+        loudest_db = max(self._played_db)
+        if loudest_db <= _AGENT_DB:
+            return True
+        heard_db = level_db(heard)
+        if self._left == 0:
+            if heard_db > _NOTHING_DB and heard_db - level_db(out) > _LEARNT_DB:
+                self._gains_db.append(heard_db - loudest_db)
+            return True
+        self._left -= 1
+        known = len(self._gains_db) >= _ENOUGH
+        gain_db = float(np.percentile(self._gains_db, 95)) if known else _GAIN_UNKNOWN_DB
+        return heard_db > loudest_db + gain_db + _LOUDER_DB
 
 
 def level_db(samples: Samples) -> float:

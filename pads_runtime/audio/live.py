@@ -85,6 +85,7 @@ class LiveAudio:
         devices = [self._opened[d].device.name for d in _DIRECTIONS]
         self._choice = choose_echo(settings.echo, devices[0], devices[1])
         self._canceller = EchoCanceller() if self._choice.mode == "webrtc" else None
+        self._stumbles = (self._reference, 0, 0)
         self._threads = [
             threading.Thread(target=work, name=f"pads-audio-{name}", daemon=True)
             for name, work in (("ears", self._ears), ("watch", self._watch))
@@ -185,6 +186,10 @@ class LiveAudio:
         if self._canceller is None:
             return frame
         played = self._reference.take(frame.end_s, FRAME_SAMPLES)
+        stumbles = (self._reference, self._player.underruns, self._reference.resyncs)
+        if stumbles != self._stumbles:
+            self._stumbles = stumbles
+            self._canceller.disturbed()
         return replace(frame, samples=self._canceller.process(frame.samples, played))
 
     # ------------------------------------------------------------ the watching thread

@@ -61,11 +61,13 @@ class Reference:
             if self._time_of_zero_s is None:
                 return np.zeros(count, dtype=np.int16)
             due = round((end_s - self._time_of_zero_s) * SAMPLE_RATE) - count
+            due = min(due, self._end - count)  # what was not yet given to the loudspeaker cannot have sounded
             if self._next is None or abs(due - self._next) > RESYNC_S * SAMPLE_RATE:
                 self.resyncs += self._next is not None
                 self._next = due
-            first, self._next = self._next, self._next + count
-            self.late += first + count > self._end
+            self.late += self._next + count > self._end
+            first = min(self._next, self._end - count)
+            self._next = first + count
             return self._span(first, count)
 
     def window(self, start_s: float, end_s: float) -> Samples:

@@ -214,6 +214,9 @@ class SlowModel:
         self.entered, self.let_go = threading.Event(), threading.Event()
         self.reduction_db = None
 
+    def disturbed(self) -> None:
+        pass
+
     def process(self, heard: np.ndarray, played: np.ndarray) -> np.ndarray:
         self.entered.set()
         self.let_go.wait(10.0)
