@@ -37,6 +37,8 @@ FIGURES = {
     "spec_wasted_cpu_ms",
     "false_cutoffs",
     "false_cutoff_rate",
+    "interruptions",
+    "false_interruptions",
     "post_confirm_ttft_ms",
     "dead_air_ms",
     "discard_ms",
