@@ -10,6 +10,7 @@ import difflib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ INTERRUPTION = "No, wait. Tell me about dogs instead."
 BACK = "Hello, are you still there?"
 INTO_REPLY_S = 1.5
 STOPS_WITHIN_S = 0.2
+MANY_UNDERRUNS = 5
 
 
 @dataclass(frozen=True)
@@ -218,3 +220,20 @@ def test_its_end_is_in_order_and_its_record_whole(held: Held) -> None:
     printed = held.partner.printed()
     assert "Traceback" not in printed
     assert "PADS was interrupted" in printed
+
+
+def test_it_does_not_answer_itself_when_the_microphone_hears_its_loudspeaker(
+    rig: Rig, tmp_path: Path, held: Held
+) -> None:
+    """The echo comes back 20 dB softer; the canceller takes it out. ``held`` has ended: the devices are free."""
+    with talking(rig, tmp_path, ("audio.echo=webrtc", "engine.max_reply_tokens=30")) as partner, rig.echo(-20.0):
+        partner.say(spoken(held.voice, QUESTION))
+        partner.wait("reply_served")
+        time.sleep(2.0)  # time for a turn of its own voice to be confirmed
+        assert partner.end() == 0
+    kinds = [event.kind for event in partner.events]
+    if partner.figures()["audio"]["output_underruns"] > MANY_UNDERRUNS and kinds.count("turn_confirmed") > 1:
+        pytest.skip("the machine is too busy for sound: the loudspeaker stumbled again and again")
+    assert kinds.count("turn_confirmed") == 1
+    assert kinds.count("reply_served") == 1
+    assert "reply_interrupted" not in kinds
