@@ -76,6 +76,9 @@ class Partner:
             (self._folder / name).read_text(encoding="utf-8", errors="replace") for name in ("stdout.txt", "stderr.txt")
         )
 
+    def _last_line(self) -> str:
+        return (self.printed().strip().splitlines() or ["it said nothing"])[-1][:300]
+
     def figures(self) -> dict[str, Any]:
         """The summary in the record, once the talk has ended."""
         summary: dict[str, Any] = json.loads((self.run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[0])
@@ -102,7 +105,7 @@ class Partner:
                     return self._events[seen]
                 seen += 1
             if ended or time.monotonic() > give_up_s:
-                why = "the talk has ended" if ended else f"nothing for {within_s:.0f} s"
+                why = f"it has ended ({self._last_line()})" if ended else f"nothing for {within_s:.0f} s"
                 wanted = f"'{kind}'" if isinstance(kind, str) else "what was waited for"
                 raise ChildFailed(f"no {wanted} in the talk: {why}", self.printed()[-4000:])
             time.sleep(_LOOK_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from bench.live import run as live
 from bench.live.questions import QUESTIONS
 from bench.live.run import OFF, ON, LiveBlock, LiveTurn, between_ms, detail, heard_between, paired, rows
 from bench.live.sound import first_sound, last_sound
+from pads_runtime.frames import TraceEvent
 
 AUDIO = {"callback_ms_p99": 0.1, "input_overruns": 0, "output_underruns": 2, "frames_lost": 1}
 SUMMARY = {"audio": AUDIO, "loop_lag_p99_ms": 4.0, "frames_dropped": 3}
@@ -51,6 +53,41 @@ def test_a_question_ends_where_its_reply_begins_at_the_latest() -> None:
     question, next_one = (1000, 900), (1000, 900)
     room = sound(question, (2000, 0), next_one)
     assert heard_between(room, 1000, 0.0, 0.0, 2.5)[1] == pytest.approx(0.999)
+
+
+class Recorded:
+    """A partner whose talk began at 100 s of the machine's clock, with both recordings begun at 99 s."""
+
+    def __init__(self, room: Any, speaker: Any, *events: tuple[float, str, dict[str, Any]]) -> None:
+        self.room, self.speaker = (SimpleNamespace(samples=x, rate=1000, started_s=99.0) for x in (room, speaker))
+        self.events = [TraceEvent(t_s, kind, fields) for t_s, kind, fields in events]
+
+    def monotonic_s(self, event_s: float) -> float:
+        return 100.0 + event_s
+
+
+def test_a_turn_is_measured_from_the_last_sound_of_the_question_to_the_first_of_the_reply() -> None:
+    room = sound((1500, 0), (1000, 800), (6000, 0), (500, 800))  # 0.5 to 1.5 s of the talk, and the next question
+    speaker = sound((4300, 0), (2000, 800), (3000, 0))  # from 3.3 s of the talk on
+    partner = Recorded(
+        room,
+        speaker,
+        (0.1, "state_changed", {"turn": 1, "before": "idle", "state": "listening"}),
+        (2.2, "turn_confirmed", {"turn": 1, "last_voiced_s": 1.48}),
+        (2.2, "reply_opened", {"turn": 1, "text": "what is it"}),
+        (2.5, "first_token", {"turn": 1}),
+        (3.25, "playback_started", {"turn": 1}),
+        (5.3, "reply_served", {"turn": 1, "user": "what is it", "agent": "It is late."}),
+    )
+    empty = LiveTurn(OFF, 0, 0, QUESTIONS[0])
+    measured = live._turn(partner, empty, slice(0, None), (100.2, 106.0))  # type: ignore[arg-type]
+    assert (measured.heard, measured.answer, measured.false_cutoffs) == ("what is it", "It is late.", 0)
+    assert measured.dead_air_ms == pytest.approx(1801.0)
+    assert measured.confirm_to_sound_ms == pytest.approx(1100.0)
+    assert measured.post_confirm_ttft_ms == pytest.approx(300.0)
+    assert measured.trace_dead_air_ms == pytest.approx(1770.0)
+    silent = Recorded(room, speaker, (9.0, "turn_closed", {"turn": 1, "reason": "no words"}))
+    assert live._turn(silent, empty, slice(0, None), (100.2, 106.0)) == empty  # type: ignore[arg-type]
 
 
 def test_a_time_that_is_not_known_gives_no_wait() -> None:
