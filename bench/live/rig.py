@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -150,11 +151,14 @@ class Rig:
 
     def play(self, samples: Samples, rate: int = ROOM_RATE, place: Place = "room") -> subprocess.Popen[bytes]:
         """Let the user say ``samples`` (int16 mono) after LEAD_S; returns at once, ``wait()`` when all is said."""
-        command = ["pacat", "--playback", "-d", place, f"--rate={rate}", "--latency-msec=200"]
-        player = subprocess.Popen([*command, *_FORMAT], env={**os.environ, **self.env}, stdin=subprocess.PIPE)
-        self._players.append(player)
         lead = np.zeros(round(LEAD_S * rate), dtype=np.int16)
-        threading.Thread(target=_feed, args=(player, np.concatenate([lead, samples]).tobytes()), daemon=True).start()
+        command = ["pacat", "--playback", "-d", place, f"--rate={rate}", "--latency-msec=200", *_FORMAT]
+        # From a file: pacat spins, at the cost of a core, on a pipe whose other end is closed.
+        with tempfile.TemporaryFile() as said:
+            said.write(np.concatenate([lead, samples]).tobytes())
+            said.seek(0)
+            player = subprocess.Popen(command, env={**os.environ, **self.env}, stdin=said)
+        self._players.append(player)
         return player
 
     @contextmanager
@@ -263,12 +267,3 @@ def _null_sink(place: Place) -> str:
     """Arguments of one sink. One that may rewind renders seconds ahead, stalls each new stream and loses its head."""
     rate = ROOM_RATE if place == "room" else SPEAKER_RATE
     return f"sink_name={place} rate={rate} channels=1 format=s16le norewinds=1"
-
-
-def _feed(player: subprocess.Popen[bytes], data: bytes) -> None:
-    assert player.stdin is not None
-    try:
-        with player.stdin as pipe:
-            pipe.write(data)
-    except BrokenPipeError:  # the daemon or the player was ended meanwhile
-        pass
