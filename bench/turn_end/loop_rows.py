@@ -27,6 +27,7 @@ LOOP_CANDIDATES = (
     Candidate("smart_turn, as shipped", "smart_turn", (0.2, 0.5)),
     Candidate("smart_turn at 0.2, 0.5 s until sure", "smart_turn", (0.2, 0.5), SURE),
     Candidate("smart_turn at 0.16, 0.5 s until sure", "smart_turn", (0.16, 0.5), SURE),
+    Candidate("smart_turn at 0.16, 0.3, 0.5 s until sure", "smart_turn", (0.16, 0.3, 0.5), SURE),
     Candidate("smart_turn at 0.1, 0.5 s until sure", "smart_turn", (0.1, 0.5), SURE),
     Candidate("smart_turn at 0.1 s", "smart_turn", (0.1,)),
     Candidate("smart_turn at 0.1, 0.2 s", "smart_turn", (0.1, 0.2)),
