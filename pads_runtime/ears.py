@@ -76,6 +76,8 @@ class Ears:
         self._muted = muted
         self.over_reply = False
         """The open turn is speech over the agent's: what it says is wanted soon."""
+        self.lag_s = 0.0
+        """How long after its end the latest frame was listened to: what is known of the user is that old."""
         self._reads = hearing.settings.asr.kind != "external"
         self._spawn, self._post = spawn, post
         preroll = round(hearing.settings.vad.preroll_s / FRAME_S)
@@ -159,6 +161,7 @@ class Ears:
                 self._unpredicted.clear()
             next_index = frame.index + 1
             events, self._last_voiced_s = await self._h.voice_activity_worker.run(self._hear, frame)
+            self.lag_s = max(0.0, self._h.clock.now() - frame.end_s)
             self._keep(frame)
             for event in events:
                 await self._on_speech(event)

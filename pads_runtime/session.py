@@ -48,6 +48,7 @@ from .turn.endpointing import confirm_after_s
 INBOX = 256
 TAIL_S = 30.0
 """Silence after the source's end within which the last turn must be answered."""
+EPSILON_S = 1e-9
 LAG_PERIOD_S = 0.01
 LAGS_KEPT = 100_000
 """How many of the loop's delays are remembered: those of the last quarter of an hour."""
@@ -215,14 +216,23 @@ class Session(Steering):
                 return self._machine.on(event)
 
     async def _next(self) -> Any:
-        deadline_s = self._machine.deadline_s()
-        wait_s = None if deadline_s is None else max(0.0, deadline_s - self._clock.now())
-        try:
-            async with asyncio.timeout(wait_s):
-                event = await self._inbox.get()
-        except TimeoutError:
-            return _Deadline()
-        return _END if event is None else event
+        while True:
+            due_s = self._due_s()
+            wait_s = None if due_s is None else max(0.0, due_s - self._clock.now())
+            try:
+                async with asyncio.timeout(wait_s):
+                    event = await self._inbox.get()
+            except TimeoutError:
+                due_s = self._due_s()
+                if due_s is not None and self._clock.now() < due_s - EPSILON_S:
+                    continue  # the ears fell behind meanwhile
+                return _Deadline()
+            return _END if event is None else event
+
+    def _due_s(self) -> float | None:
+        """The machine's deadline. Speech over the reply is judged by what was heard, so it waits for ears that lag."""
+        due_s = self._machine.deadline_s()
+        return due_s if due_s is None or not self._machine.overlapped else due_s + self._ears.lag_s
 
     async def _on_state(self, before: TurnState) -> None:
         state = self._machine.state

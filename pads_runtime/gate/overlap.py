@@ -98,11 +98,12 @@ def judge(overlap: Overlap, now_s: float, settings: PadsSettings) -> Verdict:
         return Verdict.HOLD if overlap.phase is Phase.JUDGING else Verdict.RESUME
     if not overlap.read_whole and not due:
         return Verdict.WAIT
-    lasted_s = overlap.last_voiced_s - overlap.stretch_s
-    long_enough = lasted_s >= settings.barge_in.min_speech_s - EPSILON_S or overlap.phase is Phase.HELD
-    if overlap.claims and long_enough:
+    held = overlap.phase is Phase.HELD
+    # A pause that was told late may have let a short sound hold the reply; one that was held counts as a whole.
+    lasted_s = overlap.last_voiced_s - (overlap.onset_s if held else overlap.stretch_s)
+    if overlap.claims and lasted_s >= settings.barge_in.min_speech_s - EPSILON_S:
         return Verdict.INTERRUPT
-    return Verdict.RESUME if overlap.phase is Phase.HELD else Verdict.IGNORE
+    return Verdict.RESUME if held else Verdict.IGNORE
 
 
 def due_s(overlap: Overlap, settings: PadsSettings) -> float:
