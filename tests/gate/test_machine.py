@@ -344,6 +344,17 @@ def test_what_was_read_in_a_short_sound_proves_nothing(until_s: float, stops: bo
     assert isinstance(action, Interrupt if stops else Ignore)
 
 
+@pytest.mark.parametrize(("until_s", "goes_on"), [(3.4, True), (3.6, False)])
+def test_a_short_sound_that_held_the_reply_because_its_pause_was_told_late_lets_it_go_on(
+    until_s: float, goes_on: bool
+) -> None:
+    m = overlapped()
+    assert m.tick(3.7) == [Hold(1, "sound that outlasts a backchannel")]
+    assert m.on(SpeechPaused(3.9, until_s)) == []
+    actions = m.on(words(4.0, "Home", 3.9))
+    assert isinstance(actions[0], Resume if goes_on else Interrupt)
+
+
 @pytest.mark.parametrize(("p_now", "after_s"), [(None, 0.7), (0.9, 0.5), (0.1, 1.2), (0.5, 0.7)])
 def test_sound_whose_words_are_not_known_holds_the_reply_the_sooner_the_more_the_user_takes_the_turn(
     p_now: float | None, after_s: float

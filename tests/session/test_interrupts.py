@@ -11,7 +11,17 @@ import pytest
 
 from pads_runtime.clock import Clock
 from pads_runtime.config import PadsSettings
-from pads_runtime.frames import PhraseSynthesized, ReplyStep, Role, Samples, SpokenWord, TurnEndPredicted, Word
+from pads_runtime.crew import Stages
+from pads_runtime.frames import (
+    AudioFrame,
+    PhraseSynthesized,
+    ReplyStep,
+    Role,
+    Samples,
+    SpokenWord,
+    TurnEndPredicted,
+    Word,
+)
 from pads_runtime.mouth import seed_for
 from pads_runtime.session import Session
 from pads_runtime.testing import (
@@ -20,6 +30,7 @@ from pads_runtime.testing import (
     FixedPredictor,
     Script,
     ScriptRecognizer,
+    ScriptSource,
     ToneVoice,
     WordEngine,
     converse,
@@ -310,6 +321,33 @@ def test_backchannels_over_the_reply_change_nothing(text: str, at_s: float) -> N
     assert talk.of("reply_held") == talk.of("reply_interrupted") == []
     assert talk.sink.played[0][0] == whole.sink.played[0][0]
     assert len(talk.sink.played[0][1]) == len(whole.sink.played[0][1])  # never cut
+
+
+class LateSource(ScriptSource):
+    """Frames that come 0.25 s after their time, as on a machine that has too much to do."""
+
+    def __init__(self, script: Script, clock: Clock) -> None:
+        super().__init__(script, clock)
+        self._now = clock
+
+    async def frames(self) -> AsyncIterator[AudioFrame]:
+        async for frame in super().frames():
+            await self._now.sleep_until(frame.end_s + 0.25)
+            yield frame
+
+
+@pytest.mark.parametrize(("text", "kinds"), [("mhmm yeah", []), ("tell me something else", ["reply_interrupted"])])
+def test_ears_that_lag_judge_speech_over_the_reply_by_how_long_it_sounded(text: str, kinds: list[str]) -> None:
+    script = Script.of(ASKED, (3.5, text))
+
+    def late(stages: Stages) -> Stages:
+        assert isinstance(stages.source, ScriptSource)
+        source = LateSource(script, stages.source._clock)
+        return replace(stages, source=source, engine=WordEngine(REPLY_WORDS))
+
+    talk = converse(script, change=late)
+    over = [event.kind for event in talk.events if event.kind in ("reply_held", "reply_resumed", "reply_interrupted")]
+    assert over == kinds
 
 
 def test_one_short_word_that_means_it_stops_the_reply() -> None:
