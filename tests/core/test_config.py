@@ -151,6 +151,13 @@ def test_costs_are_read_by_path_and_refused_by_name(tmp_path: Path) -> None:
         config.load_costs(job_of(tmp_path, whole.replace("decode_step_s: 0.5", "decode_step_s: -1")))
 
 
+@pytest.mark.parametrize("path", sorted((config.CONFIG_DIR / "costs").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_shipped_cost_table_says_with_a_tag_where_it_comes_from(path: Path) -> None:
+    costs = config.load_costs(path.stem)
+    assert any(f"[{tag}" in costs.note for tag in ("MEASURED", "DESCRIPTIVE", "EXTRAPOLATED"))
+    assert ("EXTRAPOLATED" in costs.note) == (path.stem != "dev-host")
+
+
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_no_override_raises_anything_but_a_config_error(key: str, value: str) -> None:
     for text in (f"{key}={value}", f"gate.{key}={value}", f"gate.theta_end={value}", f"{key}{value}"):
