@@ -199,6 +199,7 @@ class Session(Steering):
             self._ears.over_reply = self._machine.overlapped
 
     async def _judge(self, event: Any) -> list[m.Action]:
+        self._machine.lag_s = self._ears.lag_s
         match event:
             case _Deadline():
                 return self._machine.tick(self._clock.now())
@@ -230,9 +231,8 @@ class Session(Steering):
             return _END if event is None else event
 
     def _due_s(self) -> float | None:
-        """The machine's deadline. Speech over the reply is judged by what was heard, so it waits for ears that lag."""
-        due_s = self._machine.deadline_s()
-        return due_s if due_s is None or not self._machine.overlapped else due_s + self._ears.lag_s
+        self._machine.lag_s = self._ears.lag_s
+        return self._machine.deadline_s()
 
     async def _on_state(self, before: TurnState) -> None:
         state = self._machine.state

@@ -37,6 +37,8 @@ class Listening:
     confirm_after_s: Callable[[float | None], float]
     """Silence that confirms the turn, from the latest p_end (None: not predicted in this pause)."""
     history: tuple[Message, ...] = ()
+    lag_s: float = 0.0
+    """How old what is known of the user's voice is: on a busy machine the ears fall behind."""
     state: TurnState = TurnState.IDLE
     turn: int = 0
     branch: Premise | None = None

@@ -41,7 +41,7 @@ AUDIO_LAG_S = 0.1
 
 @dataclass
 class TurnMachine(Listening):
-    """One conversation's state. ``history`` is set by the session whenever it changes."""
+    """One conversation's state. ``history`` and ``lag_s`` are set by the session whenever they change."""
 
     # ------------------------------------------------------------ events
 
@@ -98,7 +98,7 @@ class TurnMachine(Listening):
                 assert self._open.confirmed_s is not None
                 return self._open.confirmed_s + self.settings.turn.transcript_wait_s
             case TurnState.RESPONDING if self._overlap is not None:
-                overlap_s = due_s(self._overlap, self.settings)
+                overlap_s = due_s(self._overlap, self.settings) + self.lag_s
                 return None if overlap_s == float("inf") else overlap_s
             case TurnState.RESPONDING:
                 return None if self._playing else self._alive_s + WATCHDOG_S
@@ -225,7 +225,7 @@ class TurnMachine(Listening):
         overlap = self._overlap
         assert overlap is not None
         words = bool(overlap.transcript and self._premise_of(overlap.transcript.text).text)
-        match judge(overlap, now_s, self.settings):
+        match judge(overlap, now_s - self.lag_s, self.settings):  # as far as it has been heard
             case Verdict.WAIT:
                 return []
             case Verdict.IGNORE:

@@ -338,12 +338,13 @@ class LateSource(ScriptSource):
 
 @pytest.mark.parametrize(("text", "kinds"), [("mhmm yeah", []), ("tell me something else", ["reply_interrupted"])])
 def test_ears_that_lag_judge_speech_over_the_reply_by_how_long_it_sounded(text: str, kinds: list[str]) -> None:
-    script = Script.of(ASKED, (3.5, text))
+    script = Script.of(ASKED, (3.5, text), word_s=0.2)
 
     def late(stages: Stages) -> Stages:
         assert isinstance(stages.source, ScriptSource)
         source = LateSource(script, stages.source._clock)
-        return replace(stages, source=source, engine=WordEngine(REPLY_WORDS))
+        recognizer = stages.recognizer if kinds else ScriptRecognizer(Script.of(ASKED))  # reads nothing in it
+        return replace(stages, source=source, engine=WordEngine(REPLY_WORDS), recognizer=recognizer)
 
     talk = converse(script, change=late)
     over = [event.kind for event in talk.events if event.kind in ("reply_held", "reply_resumed", "reply_interrupted")]
