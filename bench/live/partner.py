@@ -179,5 +179,8 @@ def talking(rig: Rig, folder: Path, overrides: Sequence[str] = ()) -> Iterator[P
         try:
             partner.wait("session_started", within_s=LOADS_WITHIN_S)
             yield partner
+        except ChildFailed as exc:
+            exc.add_note(exc.output)
+            raise
         finally:
             partner.close()
