@@ -31,12 +31,11 @@ from .errors import ConfigError, PadsError
 from .live_page import PAGE_S, draw
 from .meter import Meter
 from .models import Registry
-from .process import peak_rss_mb
 from .recording import Recording
 from .runs import RunRecord
 from .session import Session
 from .summary import summarise
-from .talks import Progress, Talk, also_logged, begin_record
+from .talks import Progress, Talk, also_logged, begin_record, finished
 from .trace import Trace, stream
 from .view.keys import Command, keys, readable
 from .view.terminal import Look
@@ -179,18 +178,8 @@ def _hold(settings: PadsSettings, record: RunRecord, models: _Models, outside: _
     except asyncio.CancelledError:  # a second Ctrl-C
         raise KeyboardInterrupt from None
     finally:
-        summary = {
-            "run": str(record.path),
-            "clock": settings.clock.kind,
-            "gate": settings.gate.mode.value,
-            **figures,
-            "wall_s": round(time.monotonic() - began_s, 3),
-            "peak_rss_mb": peak_rss_mb(),
-        }
-        record.metrics(**{key: value for key, value in summary.items() if key != "per_turn"})
-        for row in figures.get("per_turn", ()):
-            record.metrics(**row)
-    return Talk(summary, record.path)
+        talk = finished(settings, record, figures, began_s)  # also of a talk that was stopped
+    return talk
 
 
 @dataclass(frozen=True)

@@ -130,18 +130,8 @@ def _hold(
     try:
         clock.run(main, virtual=settings.clock.kind == "virtual", speed=settings.clock.speed)
     finally:
-        summary = {
-            "run": str(record.path),
-            "clock": settings.clock.kind,
-            "gate": settings.gate.mode.value,
-            **figures,
-            "wall_s": round(time.monotonic() - began_s, 3),
-            "peak_rss_mb": peak_rss_mb(),
-        }
-        record.metrics(**{key: value for key, value in summary.items() if key != "per_turn"})
-        for row in figures.get("per_turn", ()):
-            record.metrics(**row)
-    return Talk(summary, record.path)
+        talk = finished(settings, record, figures, began_s)  # also of a talk that was stopped
+    return talk
 
 
 @dataclass(frozen=True)
@@ -166,6 +156,22 @@ def _draw(settings: PadsSettings, folder: Path, figures: dict[str, Any], trace: 
     page["wasted_tokens"] = figures["spec_wasted_tokens"]
     user, agent = loudness_of(sides.user, SAMPLE_RATE), loudness_of(sides.agent, sides.agent_rate)
     timeline.write(folder / "timeline.html", trace.events, page, folder.name, {"user": user, "agent": agent})
+
+
+def finished(settings: PadsSettings, record: RunRecord, figures: dict[str, Any], began_s: float) -> Talk:
+    """What the talk comes to, written into its record. ``began_s`` is on the monotonic clock."""
+    summary = {
+        "run": str(record.path),
+        "clock": settings.clock.kind,
+        "gate": settings.gate.mode.value,
+        **figures,
+        "wall_s": round(time.monotonic() - began_s, 3),
+        "peak_rss_mb": peak_rss_mb(),
+    }
+    record.metrics(**{key: value for key, value in summary.items() if key != "per_turn"})
+    for row in figures.get("per_turn", ()):
+        record.metrics(**row)
+    return Talk(summary, record.path)
 
 
 def begin_record(settings: PadsSettings, name: str, purpose: str) -> RunRecord:

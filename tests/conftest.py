@@ -1,14 +1,19 @@
-"""What holds for every test: nothing it started may outlive it."""
+"""What holds for every test: nothing it started may outlive it; and what several folders of tests need."""
 
 from __future__ import annotations
 
 import asyncio
 import asyncio.runners
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from pads_runtime.errors import PadsError
+from pads_runtime.models import Registry
 
 THREADS_END_WITHIN_S = 5.0
 TASKS_END_WITHIN_S = 0.1
@@ -44,3 +49,23 @@ def nothing_leaks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     leaked.extend(f"thread {thread.name}" for thread in left)
     if leaked:
         pytest.fail("leaked: " + ", ".join(leaked))
+
+
+@pytest.fixture(scope="session")
+def pads_command() -> list[str]:
+    """The words that start the command."""
+    script = Path(sys.executable).with_name("pads")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "pads_runtime.cli"]
+
+
+@pytest.fixture(scope="session")
+def models() -> Registry:
+    """The registry; the test is skipped where an embedded model is missing."""
+    registry = Registry.load()
+    for entry in registry.entries.values():
+        if entry.embedded:
+            try:
+                registry.path(entry.name)
+            except PadsError as exc:
+                pytest.skip(f"an embedded model is not on this machine: {exc}")
+    return registry

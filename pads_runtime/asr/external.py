@@ -2,7 +2,7 @@
 
 So the ears do not ask the one inside, which has nothing to say: a turn waits for the words from outside, for
 ``turn.transcript_wait_s`` after its confirm. They may come early (before the pause is declared),
-late (after the turn was given up: they are a turn of their own then), twice, or in pieces; the turn machine sorts it out.
+late (after the turn was given up: a turn of their own then), twice, or in pieces; the turn machine sorts it out.
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@ import soundfile
 import soxr
 
 from pads_runtime.cli import main
-from pads_runtime.errors import PadsError
-from pads_runtime.models import Registry
 
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2
 
@@ -117,24 +115,6 @@ def pads_here(
         return Ran(code, *capsys.readouterr(), tmp_path / "runs")
 
     return here
-
-
-@pytest.fixture
-def pads_command() -> list[str]:
-    """The words that start the command."""
-    return _command()
-
-
-@pytest.fixture(scope="session")
-def models() -> Registry:
-    registry = Registry.load()
-    for entry in registry.entries.values():
-        if entry.embedded:
-            try:
-                registry.path(entry.name)
-            except PadsError as exc:
-                pytest.skip(f"an embedded model is not on this machine: {exc}")
-    return registry
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from pads_runtime.errors import PadsError
 from pads_runtime.models import Registry
 
 pytestmark = pytest.mark.slow
@@ -64,14 +63,7 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(rig: Any, tmp_path: Path) -> Iterator[Terminal]:
-    registry = Registry.load()
-    for entry in registry.entries.values():
-        if entry.embedded:
-            try:
-                registry.path(entry.name)
-            except PadsError as exc:
-                pytest.skip(f"an embedded model is not on this machine: {exc}")
+def terminal(rig: Any, models: Registry, tmp_path: Path) -> Iterator[Terminal]:
     made = Terminal(rig.env, tmp_path / "runs")
     yield made
     made.close()
