@@ -34,7 +34,7 @@ class Trace:
         """Call ``listener`` with every event from now on, on the event loop; it must not block."""
         self._listeners.append(listener)
 
-    def emit(self, kind: str, t_s: float, **fields: Any) -> None:
+    def emit(self, kind: str, t_s: float, /, **fields: Any) -> None:
         """Record that ``kind`` happened at ``t_s``."""
         event = TraceEvent(round(t_s, 6), kind, {key: _plain(value) for key, value in fields.items()})
         self.events.append(event)
