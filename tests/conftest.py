@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import asyncio.runners
+import signal
 import sys
 import threading
 import time
@@ -14,6 +15,10 @@ import pytest
 
 from pads_runtime.errors import PadsError
 from pads_runtime.models import Registry
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background by a shell, which has its children ignore Ctrl-C; the commands under test must not.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 THREADS_END_WITHIN_S = 5.0
 TASKS_END_WITHIN_S = 0.1
