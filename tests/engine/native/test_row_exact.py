@@ -56,11 +56,10 @@ def test_without_the_setting_long_prompts_and_single_tokens_differ(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("threads", [1, 2])
 def test_the_default_model_is_row_exact_across_256_512_and_1024_cells(
-    native: Callable[..., Any], model_path: Path, threads: int
+    native: Callable[..., Any], model_path: Path
 ) -> None:
-    model = native(model_path, n_ctx=1280, threads=threads)
+    model = native(model_path, n_ctx=1280, threads=2)  # that one thread equals two is held on the whole engine
     text = [int(token) for token in np.random.default_rng(2).integers(100, 40_000, 1040)]
     for start in (0, 512):
         assert model.decode(text[start : start + 512], start, "none") == 0
