@@ -79,9 +79,9 @@ def summarise(
         "turns": len(answered),
         "approximate_replies": sum(row.approximate for row in answered),
         **_totals(turns),
-        "post_confirm_ttft_ms": _spread([row.post_confirm_ttft_ms for row in answered]),
-        "dead_air_ms": _spread([row.dead_air_ms for row in answered]),
-        "discard_ms": _spread([ms for row in turns for ms in row.discard_ms]),
+        "post_confirm_ttft_ms": spread([row.post_confirm_ttft_ms for row in answered]),
+        "dead_air_ms": spread([row.dead_air_ms for row in answered]),
+        "discard_ms": spread([ms for row in turns for ms in row.discard_ms]),
         "loop_lag_p99_ms": round(float(np.percentile(loop_lags_s, 99)) * 1000, 3) if len(loop_lags_s) else None,
         "frames_dropped": dropped,
         "per_turn": [asdict(row) for row in turns],
@@ -175,7 +175,8 @@ def _totals(turns: Sequence[TurnRow]) -> dict[str, Any]:
     }
 
 
-def _spread(values: Sequence[float | None]) -> dict[str, float | int] | None:
+def spread(values: Sequence[float | None]) -> dict[str, float | int] | None:
+    """Median, 95th percentile and number of the values that are known; None if none is."""
     known = [value for value in values if value is not None]
     if not known:
         return None

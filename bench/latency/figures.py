@@ -12,6 +12,7 @@ import numpy as np
 from ..bootstrap import Floats, interval, resample_counts
 from ..timing import percentile
 
+RESAMPLES = 400
 WAITS = ("post_confirm_ttft_ms", "dead_air_ms")
 
 
@@ -94,8 +95,8 @@ def spread(values: Floats) -> dict[str, Any] | None:
 
 def bounded(values: Floats, figure: Any) -> dict[str, Any]:
     """A figure of the values with its 95 % interval; turns are drawn with replacement."""
-    draws = resample_counts(len(values)).astype(int)
-    found = np.array([figure(np.repeat(values, row)) for row in draws[:400]])
+    draws = resample_counts(len(values), RESAMPLES).astype(int)
+    found = np.array([figure(np.repeat(values, row)) for row in draws])
     low, high = interval(found) or (math.nan, math.nan)
     return {"value": round(float(figure(values)), 3), "low": round(low, 3), "high": round(high, 3)}
 

@@ -6,10 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..frames import TraceEvent
-from ..summary import summarise
+from ..summary import spread, summarise
 from .party import Party, Stretch
 
 SLACK_S = 0.3
@@ -70,7 +68,7 @@ def totals(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "cut_off_rate": _share(sums["cut_offs"], sums["confirmed"]),
         "turn_ends_prepared": _share(sums["prepared_at_turn_ends"], sums["turn_ends"]),
     }
-    spreads = {name: _spread([ms for row in ordered for ms in row[name]]) for name in ("ttft_ms", "dead_air_ms")}
+    spreads = {name: spread([ms for row in ordered for ms in row[name]]) for name in ("ttft_ms", "dead_air_ms")}
     return {
         "meetings": len({row["meeting"] for row in ordered}),
         "participants": len(ordered),
@@ -109,10 +107,3 @@ def _values(turns: Sequence[Mapping[str, Any]], name: str) -> list[float]:
 
 def _share(part: float, whole: float) -> float | None:
     return round(part / whole, 4) if whole else None
-
-
-def _spread(values: Sequence[float]) -> dict[str, float | int] | None:
-    if not values:
-        return None
-    p50, p95 = (round(float(np.percentile(values, q)), 3) for q in (50, 95))
-    return {"p50": p50, "p95": p95, "n": len(values)}

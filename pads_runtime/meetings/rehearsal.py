@@ -63,7 +63,6 @@ class Rehearsal:
     _reading_until_s: float = 0.0
     _engine_free_s: float = 0.0
     _prefilled: int = 0
-    _reading: int = 0
     _classified: str = ""
     _reply: DeclaredReply | None = None
 
@@ -163,7 +162,6 @@ class Rehearsal:
         audio_s = min(now_s - start_s, self.settings.asr.window_s)
         cost_s = self.costs.recognizer_base_s + self.costs.recognizer_per_audio_s * audio_s
         self._reading_until_s = max(now_s, self._reading_until_s) + cost_s
-        self._reading += 1
         self._at(self._reading_until_s, lambda t_s: self._words(start_s, now_s, final, t_s))
 
     def _words(self, start_s: float, until_s: float, final: bool, now_s: float) -> None:
@@ -262,7 +260,7 @@ class Rehearsal:
         if self._reply is not reply or reply.playing_since_s is None:
             return
         self._emit("playback_finished", turn=reply.turn, text=SPEECH, tokens=self.shape.tokens)
-        self._serve(reply, heard=True)
+        self._serve(reply)
         self._end_reply()
         self._tell(m.PlaybackFinished(self._now_s))
 
@@ -284,7 +282,7 @@ class Rehearsal:
             self._withdraw(reason)
             return
         self._emit("reply_interrupted", turn=turn, reason=reason, played_s=reply.played_s)
-        self._serve(reply, heard=True)
+        self._serve(reply)
         self._end_reply()
 
     def _revise(self, turn: int, reason: str) -> None:
@@ -307,10 +305,10 @@ class Rehearsal:
         if reply is not None:
             self._engine_free_s = min(max(reply.began_s, self._now_s) + self.costs.rollback_s, reply.generated_s)
 
-    def _serve(self, reply: DeclaredReply, heard: bool) -> None:
-        rows = (Message(Role.USER, reply.premise.text), *([Message(Role.AGENT, SPEECH)] if heard else []))
+    def _serve(self, reply: DeclaredReply) -> None:
+        rows = (Message(Role.USER, reply.premise.text), Message(Role.AGENT, SPEECH))
         self._machine.history = (*self._machine.history, *rows)[-HISTORY_ROWS:]
-        self._emit("reply_served", turn=reply.turn, user=reply.premise.text, agent=SPEECH if heard else "")
+        self._emit("reply_served", turn=reply.turn, user=reply.premise.text, agent=SPEECH)
 
     def _made(self) -> int:
         return self._reply.made_by(self._now_s, self.shape, self.costs) if self._reply else 0
